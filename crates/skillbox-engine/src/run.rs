@@ -1,0 +1,174 @@
+//! A request from its arrival to its result.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use skillbox_executor::{ExecEvent, ExecOutcome};
+use skillbox_types::{Captured, ExecRequest, ExecResult, Isolation, SkillUse, Timing, Warning};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::admit::{Defaults, admit};
+use crate::{EngineError, Session};
+
+/// Events that may wait for a slow listener before the command is slowed down.
+const EVENT_BUFFER: usize = 64;
+
+/// A command that runs. Dropping it cancels the command.
+#[derive(Debug)]
+pub struct Execution {
+    events: mpsc::Receiver<ExecEvent>,
+    cancel: CancellationToken,
+    task: Option<tokio::task::JoinHandle<Result<ExecResult, EngineError>>>,
+}
+
+impl Execution {
+    /// What happens, as it happens; `None` when the command is over. Events that are not taken slow the command down once
+    /// the buffer is full, as a pipe would.
+    pub async fn next_event(&mut self) -> Option<ExecEvent> {
+        self.events.recv().await
+    }
+
+    /// Ends the command with all its processes; its result says `cancelled`.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// A handle for cancelling from elsewhere.
+    pub fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Waits for the result; events that were not taken are thrown away.
+    pub async fn result(mut self) -> Result<ExecResult, EngineError> {
+        self.events.close();
+        match self.task.take() {
+            Some(task) => task.await?,
+            None => Err(EngineError::Task("the result was taken already".to_owned())),
+        }
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        if self.task.is_some() {
+            self.cancel.cancel();
+        }
+    }
+}
+
+impl Session {
+    /// Starts a command; its events can be followed while it runs.
+    pub fn exec(&self, request: ExecRequest) -> Execution {
+        let (sender, events) = mpsc::channel(EVENT_BUFFER);
+        let cancel = CancellationToken::new();
+        let (session, token) = (self.clone(), cancel.clone());
+        let task = tokio::spawn(async move { session.run_with(request, Some(sender), token).await });
+        Execution { events, cancel, task: Some(task) }
+    }
+
+    /// Runs a command to its end. Dropping the future ends the command.
+    pub async fn run(&self, request: ExecRequest) -> Result<ExecResult, EngineError> {
+        self.run_with(request, None, CancellationToken::new()).await
+    }
+
+    /// Runs a command with a place for its events and a handle for cancelling it.
+    pub async fn run_with(
+        &self,
+        request: ExecRequest,
+        events: Option<mpsc::Sender<ExecEvent>>,
+        cancel: CancellationToken,
+    ) -> Result<ExecResult, EngineError> {
+        let began = Instant::now();
+        let engine = &self.inner.engine.inner;
+        let plan = admit(
+            &request,
+            &Defaults { limits: &self.inner.limits, grace: engine.grace, path_dirs: &engine.path_dirs },
+        )?;
+        let (sandbox, skill, mut before) = {
+            let mut state = self.inner.state.lock().await;
+            let skill = match &request.skill {
+                Some(name) => match state.loaded.get(name) {
+                    Some(loaded) => Some(loaded.usage.clone()),
+                    None => return Err(EngineError::NotLoaded(name.clone())),
+                },
+                None => None,
+            };
+            let sandbox = self.inner.sandbox(&mut state).await?;
+            let staging = Instant::now();
+            for input in &request.inputs {
+                sandbox.put(input.path.as_str().as_bytes(), input.content.clone(), input.executable).await?;
+                state.known.insert(input.path.as_str().as_bytes().to_vec());
+            }
+            let before = Before {
+                opening: std::mem::take(&mut state.opening),
+                materializing: std::mem::take(&mut state.materializing) + staging.elapsed(),
+                warnings: std::mem::take(&mut state.warnings),
+            };
+            (sandbox, skill, before)
+        };
+        let executing = Instant::now();
+        let limits = plan.limits.clone();
+        let outcome = sandbox.exec(plan, events, cancel).await?;
+        let executed = executing.elapsed();
+
+        let collecting = Instant::now();
+        let mut output_files = Vec::new();
+        if !request.outputs.globs.is_empty() && !sandbox.is_lost() {
+            let collected = self.collect_since(&sandbox, &request.outputs, outcome.slot).await?;
+            output_files = collected.files;
+            before.warnings.extend(collected.warnings);
+        }
+        let timing = Timing {
+            open: millis(before.opening),
+            materialize: millis(before.materializing),
+            execute: millis(executed),
+            collect: millis(collecting.elapsed()),
+            total: millis(began.elapsed() + before.opening + before.materializing),
+        };
+        let isolation = sandbox.isolation().as_ref().clone();
+        Ok(result(outcome, output_files, skill, isolation, limits, timing, before.warnings))
+    }
+}
+
+/// What happened in the session since its last command.
+struct Before {
+    opening: Duration,
+    materializing: Duration,
+    warnings: Vec<Warning>,
+}
+
+fn result(
+    outcome: ExecOutcome,
+    output_files: Vec<skillbox_types::OutputFile>,
+    skill: Option<SkillUse>,
+    isolation: Isolation,
+    limits: skillbox_types::Limits,
+    timing_ms: Timing,
+    mut warnings: Vec<Warning>,
+) -> ExecResult {
+    warnings.extend(outcome.warnings);
+    let captured = |capture: &skillbox_executor::Capture| -> Captured { capture.to_captured(false) };
+    ExecResult {
+        stdout: captured(&outcome.stdout),
+        stderr: captured(&outcome.stderr),
+        end: outcome.end,
+        output_files,
+        skill,
+        isolation,
+        limits,
+        usage: outcome.usage,
+        timing_ms,
+        warnings,
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The uid that owns a workspace from an earlier sandbox; `None` where that is the engine's own.
+pub(crate) fn owner_of(workspace: &Path) -> Option<u32> {
+    let owner = rustix::fs::stat(workspace).ok()?.st_uid;
+    (owner != rustix::process::geteuid().as_raw()).then_some(owner)
+}

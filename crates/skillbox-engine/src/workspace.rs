@@ -1,0 +1,236 @@
+//! The folders of a session.
+//!
+//! ```text
+//! <state>/sessions/<id>/       closed to everyone but the engine
+//!     lock                     held as long as an engine has the session open
+//!     ws/                      /workspace of the sandbox, owned by its user
+//!         skills/ work/inputs/ out/ runs/
+//!     home/                    the sandbox's home
+//!     layers/<skill>-<digest>/ a session's changes to a skill: upper/ and work/
+//!     spare/                   mount points and layers made ahead, so that loading a skill only renames them
+//!     staging/                 copies in the making
+//! <state>/trash/               sessions that are being removed
+//! ```
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use skillbox_fs::{ConfinedDir, FsError, Owner, remove_tree};
+use skillbox_types::SessionId;
+
+use crate::EngineError;
+
+/// The workspace as every sandbox sees it.
+pub(crate) const WORKSPACE: &str = "/workspace";
+/// The home folder as every sandbox sees it.
+pub(crate) const HOME: &str = "/home/skillbox";
+
+/// The links inside a skill's folder, and where they lead.
+pub(crate) const SKILL_LINKS: [(&str, &str); 3] =
+    [("out", "../../out"), ("work", "../../work"), ("inputs", "../../work/inputs")];
+
+/// A session's folders, locked.
+#[derive(Debug)]
+pub(crate) struct SessionDirs {
+    pub(crate) root: PathBuf,
+    dir: ConfinedDir,
+    state: PathBuf,
+    name: String,
+    lock: File,
+}
+
+/// Skills that can be loaded without a folder having to be made.
+const SPARE: usize = 2;
+
+impl SessionDirs {
+    /// Makes the folders of a new session.
+    pub(crate) fn create(state: &Path, id: &SessionId) -> Result<Self, EngineError> {
+        let dirs = Self::lock(state, id)?;
+        dirs.make_workspace()?;
+        for index in 0..SPARE {
+            make_layers(&dirs.dir, &format!("spare/layers{index}"), None)?;
+            dirs.dir.create_dir_all(format!("spare/mount{index}").as_str(), 0o755, None)?;
+        }
+        Ok(dirs)
+    }
+
+    /// Finds the folders of a session that was kept; `None` where there are none.
+    pub(crate) fn find(state: &Path, id: &SessionId) -> Result<Option<Self>, EngineError> {
+        let sessions = ConfinedDir::open(&state.join("sessions"))?;
+        match sessions.open_dir(id.as_str()) {
+            Ok(_) => {}
+            Err(FsError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let dirs = Self::lock(state, id)?;
+        dirs.make_workspace()?;
+        Ok(Some(dirs))
+    }
+
+    fn lock(state: &Path, id: &SessionId) -> Result<Self, EngineError> {
+        let dir = ConfinedDir::open(&state.join("sessions"))?.create_dir_all(id.as_str(), 0o700, None)?;
+        let root = state.join("sessions").join(id.as_str());
+        let lock =
+            crate::files::lock(&root.join("lock"))?.ok_or_else(|| EngineError::SessionInUse(id.clone()))?;
+        Ok(Self { root, dir, state: state.to_owned(), name: id.as_str().to_owned(), lock })
+    }
+
+    fn make_workspace(&self) -> Result<(), EngineError> {
+        for path in ["ws", "home", "layers", "spare", "staging"] {
+            self.dir.create_dir_all(path, 0o755, None)?;
+        }
+        let ws = self.dir.open_dir("ws")?;
+        for path in ["skills", "work/inputs", "out", "runs"] {
+            // What a script put in place of a folder is its own affair.
+            match ws.create_dir_all(path, 0o755, None) {
+                Ok(_)
+                | Err(FsError::Link { .. } | FsError::NotADirectory { .. } | FsError::Exists { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the session another name, which must be free.
+    pub(crate) fn rename(&mut self, id: &SessionId) -> Result<(), EngineError> {
+        let sessions = ConfinedDir::open(&self.state.join("sessions"))?;
+        match sessions.rename(self.name.as_str(), &sessions, id.as_str()) {
+            Ok(()) => {}
+            Err(FsError::Exists { .. }) => return Err(EngineError::SessionInUse(id.clone())),
+            Err(error) => return Err(error.into()),
+        }
+        self.root = self.state.join("sessions").join(id.as_str());
+        id.as_str().clone_into(&mut self.name);
+        Ok(())
+    }
+
+    /// Its name.
+    pub(crate) fn id(&self) -> Result<SessionId, EngineError> {
+        SessionId::new(self.name.clone()).map_err(|e| EngineError::Task(e.to_string()))
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.root.join("ws")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    pub(crate) fn staging(&self) -> PathBuf {
+        self.root.join("staging")
+    }
+
+    /// What the sandbox's user must own.
+    pub(crate) fn owned(&self) -> Vec<PathBuf> {
+        let mut owned = vec![self.workspace(), self.home()];
+        for index in 0..SPARE {
+            for path in [format!("spare/layers{index}/upper"), format!("spare/mount{index}")] {
+                if self.dir.metadata(path.as_str()).is_ok() {
+                    owned.push(self.root.join(path));
+                }
+            }
+        }
+        owned
+    }
+
+    /// The session's changes to a skill that is mounted.
+    pub(crate) fn upper(&self, skill: &str, digest_hex: &str) -> PathBuf {
+        self.root.join(layers_name(skill, digest_hex)).join("upper")
+    }
+
+    /// The layers of a skill: those that the session has already, or new ones.
+    pub(crate) fn layers(
+        &self,
+        skill: &str,
+        digest_hex: &str,
+        owner: Option<Owner>,
+    ) -> Result<PathBuf, FsError> {
+        let name = layers_name(skill, digest_hex);
+        let path = self.root.join(&name);
+        if self.dir.metadata(name.as_str()).is_ok() {
+            // The overlay's own scratch; what an earlier sandbox left there must not be used again.
+            let layers = self.dir.open_dir(name.as_str())?;
+            remove_tree(layers.as_fd(), b"work")?;
+            layers.create_dir("work", 0o700, None)?;
+            return Ok(path);
+        }
+        for index in 0..SPARE {
+            if self.dir.rename(format!("spare/layers{index}").as_str(), &self.dir, name.as_str()).is_ok() {
+                return Ok(path);
+            }
+        }
+        make_layers(&self.dir, &name, owner)?;
+        Ok(path)
+    }
+
+    /// An empty folder `skills/<name>` of the workspace, as a place for a mount.
+    pub(crate) fn mount_point(&self, skill: &str, owner: Option<Owner>) -> Result<(), FsError> {
+        let skills = self.dir.open_dir("ws/skills")?;
+        for index in 0..SPARE {
+            match self.dir.rename(format!("spare/mount{index}").as_str(), &skills, skill) {
+                Ok(()) => return Ok(()),
+                Err(FsError::NotFound { .. }) => {}
+                Err(_) => break,
+            }
+        }
+        skills.create_dir_all(skill, 0o755, owner).map(|_| ())
+    }
+
+    /// Puts the session out of reach at once; what is returned removes its files.
+    pub(crate) fn discard(self) -> Result<impl FnOnce() -> Result<(), FsError> + Send + use<>, FsError> {
+        let sessions = ConfinedDir::open(&self.state.join("sessions"))?;
+        let trash = ConfinedDir::open(&self.state.join("trash"))?;
+        sessions.rename(self.name.as_str(), &trash, self.name.as_str())?;
+        let (name, lock) = (self.name, self.lock);
+        Ok(move || {
+            let removed = remove_tree(trash.as_fd(), name.as_bytes()).map(|_| ());
+            drop(lock);
+            removed
+        })
+    }
+}
+
+fn layers_name(skill: &str, digest_hex: &str) -> String {
+    format!("layers/{skill}-{}", &digest_hex[..16])
+}
+
+/// An overlay's layers, with the links that every skill's folder has.
+fn make_layers(dir: &ConfinedDir, path: &str, owner: Option<Owner>) -> Result<(), FsError> {
+    let layers = dir.create_dir_all(path, 0o700, None)?;
+    layers.create_dir("work", 0o700, None)?;
+    let upper = layers.create_dir("upper", 0o755, owner)?;
+    make_links(&upper, owner)
+}
+
+/// Makes the links of a skill's folder; what a skill ships under their names gives way.
+pub(crate) fn make_links(folder: &ConfinedDir, owner: Option<Owner>) -> Result<(), FsError> {
+    for (name, target) in SKILL_LINKS {
+        remove_tree(folder.as_fd(), name.as_bytes())?;
+        folder.symlink(target.as_bytes(), name, owner)?;
+    }
+    Ok(())
+}
+
+/// The prefix of sessions that nobody named: they end with the engine that opened them.
+pub(crate) const EPHEMERAL: &str = "tmp-";
+
+/// Removes what engines that are gone left of their unnamed sessions and of sessions that were being removed; answers the names.
+pub(crate) fn reclaim(state: &Path) -> Result<Vec<String>, EngineError> {
+    let mut reclaimed = Vec::new();
+    for (folder, prefix) in [("sessions", EPHEMERAL), ("trash", "")] {
+        let dir = ConfinedDir::open(&state.join(folder))?;
+        for name in dir.list("")? {
+            let text = name.display();
+            // A folder without a lock file is being made right now, or its maker died within microseconds: the next start sees.
+            let lock = state.join(folder).join(&text).join("lock");
+            let dead = text.starts_with(prefix) && matches!(crate::files::lock_existing(&lock), Ok(Some(_)));
+            if dead || (folder == "trash" && !crate::files::exists(&lock)) {
+                remove_tree(dir.as_fd(), name.as_bytes())?;
+                reclaimed.push(text);
+            }
+        }
+    }
+    Ok(reclaimed)
+}
