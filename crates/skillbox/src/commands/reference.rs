@@ -1,0 +1,27 @@
+//! `skillbox read-properties` and `skillbox to-prompt`: what the reference tool `skills-ref` prints.
+
+use skillbox_skill::{PropertiesError, format_properties};
+
+use crate::args::{PathArgs, PathsArgs};
+use crate::failure::Failure;
+use crate::output::{Talk, clean, print_line};
+
+pub(super) fn read_properties(args: &PathArgs, talk: &Talk) -> Result<u8, Failure> {
+    match skillbox_skill::read_properties(&args.path) {
+        Ok(properties) => print_line(&format_properties(&properties)).map(|()| 0).map_err(Failure::from),
+        Err(error) => Ok(refused(&error, talk)),
+    }
+}
+
+pub(super) fn to_prompt(args: &PathsArgs, talk: &Talk) -> Result<u8, Failure> {
+    match skillbox_skill::to_prompt(&args.paths) {
+        Ok(prompt) => print_line(&prompt).map(|()| 0).map_err(Failure::from),
+        Err(error) => Ok(refused(&error, talk)),
+    }
+}
+
+/// In the reference tool's words and spelling.
+fn refused(error: &PropertiesError, talk: &Talk) -> u8 {
+    talk.line(&clean(&format!("Error: {error}")));
+    1
+}
