@@ -45,6 +45,7 @@ pub(crate) fn admit(request: &ExecRequest, defaults: &Defaults<'_>) -> Result<Ex
         stdin: match &request.stdin {
             Stdin::Null => None,
             Stdin::Text(text) => Some(text.clone().into_bytes()),
+            Stdin::Base64(bytes) => Some(bytes.clone()),
         },
         timeout: limits.wall_time,
         grace: defaults.grace,

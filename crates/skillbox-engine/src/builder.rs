@@ -96,7 +96,7 @@ impl EngineBuilder {
 
     fn build_blocking(self) -> Result<Engine, EngineError> {
         files::make_state_dir(&self.state_dir)
-            .map_err(|e| EngineError::Task(format!("cannot make {}: {e}", self.state_dir.display())))?;
+            .map_err(|source| EngineError::StateDir { path: self.state_dir.display().to_string(), source })?;
         let store = Store::open(&Engine::store_dir(&self.state_dir))?;
         workspace::reclaim(&self.state_dir)?;
         let alive = files::engine_lock(&self.state_dir)?;

@@ -9,6 +9,7 @@ use skillbox_fs::{ConfinedDir, glob::PatternSet, hex, mime, save_file};
 use skillbox_types::{Change, FileName, OutputFile, OutputSpec, SkillName, Warning};
 
 use crate::session::SessionState;
+use crate::workspace::SKILL_LINKS;
 use crate::{EngineError, Session};
 
 /// What a collection found.
@@ -176,6 +177,15 @@ fn is_of_a_skill(state: &mut SessionState, path: &[u8]) -> bool {
     name.and_then(|name| state.loaded.get_mut(&name)).is_some_and(|skill| skill.has(&rest[slash + 1..]))
 }
 
+/// The links that every skill's folder has are no news to anybody.
+fn is_skill_link(path: &[u8]) -> bool {
+    let mut parts = path.split(|b| *b == b'/');
+    let (folder, _skill, name, rest) = (parts.next(), parts.next(), parts.next(), parts.next());
+    folder == Some(b"skills")
+        && rest.is_none()
+        && SKILL_LINKS.iter().any(|(link, _)| name == Some(link.as_bytes()))
+}
+
 fn warnings(spec: &OutputSpec, summary: &CollectSummary) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if summary.more > 0 {
@@ -192,7 +202,7 @@ fn warnings(spec: &OutputSpec, summary: &CollectSummary) -> Vec<Warning> {
         let hint = near.map_or_else(String::new, |near| format!("; similar: {near}"));
         warnings.push(Warning::new("no_match", format!("the pattern {pattern:?} matches no file{hint}")));
     }
-    for (path, kind) in summary.skipped.iter().take(100) {
+    for (path, kind) in summary.skipped.iter().filter(|(path, _)| !is_skill_link(path)) {
         let path = String::from_utf8_lossy(path);
         warnings.push(Warning::new("not_collected", format!("{path:?} was not collected: it is {kind}")));
     }

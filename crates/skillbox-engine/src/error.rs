@@ -76,6 +76,14 @@ pub enum EngineError {
     /// Work on the engine's own files failed.
     #[error(transparent)]
     Files(#[from] FsError),
+    /// The engine's own folder cannot be used.
+    #[error("the state directory {path} cannot be used: {source}")]
+    StateDir {
+        /// The folder, or the file in it.
+        path: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
     /// A task of the engine ended unexpectedly.
     #[error("a task of the engine ended unexpectedly: {0}")]
     Task(String),
@@ -98,7 +106,7 @@ impl EngineError {
                 ExecutorError::SandboxUnavailable { .. } => ErrorKind::Unavailable,
                 _ => ErrorKind::Internal,
             },
-            Self::Files(FsError::NoSpace { .. }) => ErrorKind::Unavailable,
+            Self::Files(FsError::NoSpace { .. }) | Self::StateDir { .. } => ErrorKind::Unavailable,
             Self::Store(_) | Self::Files(_) | Self::Task(_) => ErrorKind::Internal,
         }
     }

@@ -8,20 +8,20 @@ use std::path::Path;
 
 use crate::EngineError;
 
-fn failed(path: &Path, error: &io::Error) -> EngineError {
-    EngineError::Task(format!("cannot lock {}: {error}", path.display()))
+fn failed(path: &Path, source: io::Error) -> EngineError {
+    EngineError::StateDir { path: path.display().to_string(), source }
 }
 
 /// Makes and locks a file; `None` where another process holds the lock.
 pub(crate) fn lock(path: &Path) -> Result<Option<File>, EngineError> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-    try_lock(file.map_err(|e| failed(path, &e))?).map_err(|e| failed(path, &e))
+    try_lock(file.map_err(|e| failed(path, e))?).map_err(|e| failed(path, e))
 }
 
 /// Locks a file that exists; `None` where another process holds the lock.
 pub(crate) fn lock_existing(path: &Path) -> Result<Option<File>, EngineError> {
-    let file = OpenOptions::new().write(true).open(path).map_err(|e| failed(path, &e))?;
-    try_lock(file).map_err(|e| failed(path, &e))
+    let file = OpenOptions::new().write(true).open(path).map_err(|e| failed(path, e))?;
+    try_lock(file).map_err(|e| failed(path, e))
 }
 
 fn try_lock(file: File) -> io::Result<Option<File>> {
@@ -62,14 +62,14 @@ pub(crate) fn engine_lock(state: &Path) -> Result<EngineLock, EngineError> {
         .truncate(false)
         .write(true)
         .open(&path)
-        .map_err(|e| failed(&path, &e))?;
+        .map_err(|e| failed(&path, e))?;
     let is_alone = match file.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => {
-            file.lock_shared().map_err(|e| failed(&path, &e))?;
+            file.lock_shared().map_err(|e| failed(&path, e))?;
             false
         }
-        Err(TryLockError::Error(error)) => return Err(failed(&path, &error)),
+        Err(TryLockError::Error(error)) => return Err(failed(&path, error)),
     };
     Ok(EngineLock { file, path, is_alone })
 }
@@ -77,7 +77,7 @@ pub(crate) fn engine_lock(state: &Path) -> Result<EngineLock, EngineError> {
 impl EngineLock {
     /// Shares the lock from here on.
     pub(crate) fn share(self) -> Result<File, EngineError> {
-        self.file.lock_shared().map_err(|e| failed(&self.path, &e))?;
+        self.file.lock_shared().map_err(|e| failed(&self.path, e))?;
         Ok(self.file)
     }
 }

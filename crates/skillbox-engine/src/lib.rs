@@ -51,3 +51,7 @@ pub use load::{Loaded, OnConflict};
 pub use run::Execution;
 pub use session::{Session, SessionOptions};
 pub use skillbox_executor::{ExecEvent, Stream};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

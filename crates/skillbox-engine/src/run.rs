@@ -1,15 +1,16 @@
 //! A request from its arrival to its result.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use skillbox_executor::{ExecEvent, ExecOutcome};
-use skillbox_types::{Captured, ExecRequest, ExecResult, Isolation, SkillUse, Timing, Warning};
+use skillbox_executor::{ExecEvent, Sandbox};
+use skillbox_types::{ExecRequest, ExecResult, SkillUse, Timing, Warning};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::admit::{Defaults, admit};
-use crate::{EngineError, Session};
+use crate::{Collected, EngineError, Session};
 
 /// Events that may wait for a slow listener before the command is slowed down.
 const EVENT_BUFFER: usize = 64;
@@ -79,88 +80,89 @@ impl Session {
         events: Option<mpsc::Sender<ExecEvent>>,
         cancel: CancellationToken,
     ) -> Result<ExecResult, EngineError> {
-        let began = Instant::now();
         let engine = &self.inner.engine.inner;
-        let plan = admit(
-            &request,
-            &Defaults { limits: &self.inner.limits, grace: engine.grace, path_dirs: &engine.path_dirs },
-        )?;
-        let (sandbox, skill, mut before) = {
-            let mut state = self.inner.state.lock().await;
-            let skill = match &request.skill {
-                Some(name) => match state.loaded.get(name) {
-                    Some(loaded) => Some(loaded.usage.clone()),
-                    None => return Err(EngineError::NotLoaded(name.clone())),
-                },
-                None => None,
-            };
-            let sandbox = self.inner.sandbox(&mut state).await?;
-            let staging = Instant::now();
-            for input in &request.inputs {
-                sandbox.put(input.path.as_str().as_bytes(), input.content.clone(), input.executable).await?;
-                state.known.insert(input.path.as_str().as_bytes().to_vec());
-            }
-            let before = Before {
-                opening: std::mem::take(&mut state.opening),
-                materializing: std::mem::take(&mut state.materializing) + staging.elapsed(),
-                warnings: std::mem::take(&mut state.warnings),
-            };
-            (sandbox, skill, before)
-        };
-        let executing = Instant::now();
+        let (limits, grace, path_dirs) = (&self.inner.limits, engine.grace, engine.path_dirs.as_slice());
+        let plan = admit(&request, &Defaults { limits, grace, path_dirs })?;
         let limits = plan.limits.clone();
+        let Prepared { sandbox, skill, opening, materializing, mut warnings } =
+            self.prepare(&request).await?;
+
+        let executing = Instant::now();
         let outcome = sandbox.exec(plan, events, cancel).await?;
         let executed = executing.elapsed();
 
         let collecting = Instant::now();
-        let mut output_files = Vec::new();
-        if !request.outputs.globs.is_empty() && !sandbox.is_lost() {
-            let collected = self.collect_since(&sandbox, &request.outputs, outcome.slot).await?;
-            output_files = collected.files;
-            before.warnings.extend(collected.warnings);
-        }
-        let timing = Timing {
-            open: millis(before.opening),
-            materialize: millis(before.materializing),
-            execute: millis(executed),
-            collect: millis(collecting.elapsed()),
-            total: millis(began.elapsed() + before.opening + before.materializing),
+        let collected = self.collect_after(&sandbox, &request, outcome.slot).await;
+        warnings.extend(outcome.warnings);
+        warnings.extend(collected.warnings);
+        let collected_in = collecting.elapsed();
+        Ok(ExecResult {
+            end: outcome.end,
+            stdout: outcome.stdout.to_captured(request.base64_output),
+            stderr: outcome.stderr.to_captured(request.base64_output),
+            output_files: collected.files,
+            skill,
+            isolation: sandbox.isolation().as_ref().clone(),
+            limits,
+            usage: outcome.usage,
+            timing_ms: Timing {
+                open: millis(opening),
+                materialize: millis(materializing),
+                execute: millis(executed),
+                collect: millis(collected_in),
+                total: millis(opening + materializing + executed + collected_in),
+            },
+            warnings,
+        })
+    }
+
+    /// Finds or opens the sandbox and stages the inputs.
+    async fn prepare(&self, request: &ExecRequest) -> Result<Prepared, EngineError> {
+        let mut state = self.inner.state.lock().await;
+        let skill = match &request.skill {
+            Some(name) => match state.loaded.get(name) {
+                Some(loaded) => Some(loaded.usage.clone()),
+                None => return Err(EngineError::NotLoaded(name.clone())),
+            },
+            None => None,
         };
-        let isolation = sandbox.isolation().as_ref().clone();
-        Ok(result(outcome, output_files, skill, isolation, limits, timing, before.warnings))
+        let sandbox = self.inner.sandbox(&mut state).await?;
+        let staging = Instant::now();
+        for input in &request.inputs {
+            sandbox.put(input.path.as_str().as_bytes(), input.content.clone(), input.executable).await?;
+            state.known.insert(input.path.as_str().as_bytes().to_vec());
+        }
+        Ok(Prepared {
+            sandbox,
+            skill,
+            opening: std::mem::take(&mut state.opening),
+            materializing: std::mem::take(&mut state.materializing) + staging.elapsed(),
+            warnings: std::mem::take(&mut state.warnings),
+        })
+    }
+
+    /// Collects what was asked for. The command has ended; that its files cannot be had is no reason to lose its result.
+    async fn collect_after(&self, sandbox: &Sandbox, request: &ExecRequest, slot: Option<u64>) -> Collected {
+        if request.outputs.globs.is_empty() {
+            return Collected::default();
+        }
+        match self.collect_since(sandbox, &request.outputs, slot).await {
+            Ok(collected) => collected,
+            Err(error) => Collected {
+                files: Vec::new(),
+                warnings: vec![Warning::new("collect_failed", format!("no files were collected: {error}"))],
+            },
+        }
     }
 }
 
-/// What happened in the session since its last command.
-struct Before {
+/// What a command runs in, and what happened in the session since the last one.
+struct Prepared {
+    sandbox: Arc<Sandbox>,
+    skill: Option<SkillUse>,
     opening: Duration,
     materializing: Duration,
     warnings: Vec<Warning>,
-}
-
-fn result(
-    outcome: ExecOutcome,
-    output_files: Vec<skillbox_types::OutputFile>,
-    skill: Option<SkillUse>,
-    isolation: Isolation,
-    limits: skillbox_types::Limits,
-    timing_ms: Timing,
-    mut warnings: Vec<Warning>,
-) -> ExecResult {
-    warnings.extend(outcome.warnings);
-    let captured = |capture: &skillbox_executor::Capture| -> Captured { capture.to_captured(false) };
-    ExecResult {
-        stdout: captured(&outcome.stdout),
-        stderr: captured(&outcome.stderr),
-        end: outcome.end,
-        output_files,
-        skill,
-        isolation,
-        limits,
-        usage: outcome.usage,
-        timing_ms,
-        warnings,
-    }
 }
 
 fn millis(time: Duration) -> u64 {

@@ -47,7 +47,7 @@ impl SessionDirs {
     /// Makes the folders of a new session.
     pub(crate) fn create(state: &Path, id: &SessionId) -> Result<Self, EngineError> {
         let dirs = Self::lock(state, id)?;
-        dirs.make_workspace()?;
+        dirs.make_workspace(None)?;
         for index in 0..SPARE {
             make_layers(&dirs.dir, &format!("spare/layers{index}"), None)?;
             dirs.dir.create_dir_all(format!("spare/mount{index}").as_str(), 0o755, None)?;
@@ -64,7 +64,8 @@ impl SessionDirs {
             Err(error) => return Err(error.into()),
         }
         let dirs = Self::lock(state, id)?;
-        dirs.make_workspace()?;
+        let owner = crate::run::owner_of(&dirs.workspace()).map(|uid| Owner { uid, gid: uid });
+        dirs.make_workspace(owner)?;
         Ok(Some(dirs))
     }
 
@@ -76,14 +77,14 @@ impl SessionDirs {
         Ok(Self { root, dir, state: state.to_owned(), name: id.as_str().to_owned(), lock })
     }
 
-    fn make_workspace(&self) -> Result<(), EngineError> {
+    fn make_workspace(&self, owner: Option<Owner>) -> Result<(), EngineError> {
         for path in ["ws", "home", "layers", "spare", "staging"] {
             self.dir.create_dir_all(path, 0o755, None)?;
         }
         let ws = self.dir.open_dir("ws")?;
         for path in ["skills", "work/inputs", "out", "runs"] {
             // What a script put in place of a folder is its own affair.
-            match ws.create_dir_all(path, 0o755, None) {
+            match ws.create_dir_all(path, 0o755, owner) {
                 Ok(_)
                 | Err(FsError::Link { .. } | FsError::NotADirectory { .. } | FsError::Exists { .. }) => {}
                 Err(error) => return Err(error.into()),

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::end::{Verdict, end_of};
 use crate::sandbox::Ready;
 use crate::stream::StreamReader;
-use crate::{Capture, CommandTree, ExecEvent, ExecOutcome, ExecPlan, ExecutorError, Sandbox, Stream};
+use crate::{Capture, CommandTree, Counts, ExecEvent, ExecOutcome, ExecPlan, ExecutorError, Sandbox, Stream};
 
 /// The workspace as every sandbox sees it.
 const WORKSPACE: &str = "/workspace";
@@ -61,8 +61,14 @@ pub(crate) async fn run_command(
             (slot, sandbox.run_dir(slot).as_str().as_bytes().to_vec())
         });
         let started = Instant::now();
-        let (slot_events, parking) =
-            sandbox.client.exec(slot, spec_of(plan, &run_dir, tree.is_some()), park_next).await?;
+        let (slot_events, parking) = sandbox
+            .client
+            .exec(
+                slot,
+                spec_of(plan, &run_dir, tree.as_ref().map(|tree| tree.counts()).unwrap_or_default()),
+                park_next,
+            )
+            .await?;
         if let Some(parking) = parking {
             sandbox.prepare(parking);
         }
@@ -100,7 +106,7 @@ fn never_started(end: End) -> ExecOutcome {
     }
 }
 
-fn spec_of(plan: &ExecPlan, run_dir: &WorkspacePath, counted: bool) -> ExecSpec {
+fn spec_of(plan: &ExecPlan, run_dir: &WorkspacePath, counts: Counts) -> ExecSpec {
     let run = format!("RUN_DIR={WORKSPACE}/{run_dir}").into_bytes();
     let bytes = |text: &str| text.as_bytes().to_vec().into();
     ExecSpec {
@@ -116,18 +122,18 @@ fn spec_of(plan: &ExecPlan, run_dir: &WorkspacePath, counted: bool) -> ExecSpec 
         cwd: bytes(plan.cwd.as_str()),
         make_dir: Some(bytes(run_dir.as_str())),
         stdin_pipe: plan.stdin.is_some(),
-        rlimits: rlimits_of(&plan.limits, counted),
+        rlimits: rlimits_of(&plan.limits, counts),
     }
 }
 
 /// Where a cgroup counts memory and processes, limits of single processes would only get in its way.
-fn rlimits_of(limits: &Limits, counted: bool) -> Rlimits {
+fn rlimits_of(limits: &Limits, counts: Counts) -> Rlimits {
     Rlimits {
         cpu_seconds: limits.cpu_time.map(|time| time.as_secs().max(1)),
         file_size_bytes: Some(limits.file_size_bytes),
         open_files: Some(limits.open_files),
-        processes: (!counted).then(|| limits.pids.saturating_add(SUPERVISORS)),
-        data_bytes: (!counted).then_some(limits.memory_bytes),
+        processes: (!counts.processes).then(|| limits.pids.saturating_add(SUPERVISORS)),
+        data_bytes: (!counts.memory).then_some(limits.memory_bytes),
     }
 }
 

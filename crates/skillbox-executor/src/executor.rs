@@ -83,6 +83,9 @@ pub trait Placement: Send + Sync + Debug {
 /// The processes of one command, as the host sees them.
 #[async_trait]
 pub trait CommandTree: Send + Sync + Debug {
+    /// What is limited for the tree as a whole; the rest is limited for each process instead.
+    fn counts(&self) -> Counts;
+
     /// Called right before the command starts: starts its accounts.
     fn begin(&self, limits: &Limits) -> Result<(), ExecutorError>;
 
@@ -97,6 +100,15 @@ pub trait CommandTree: Send + Sync + Debug {
 
     /// What it used since [`CommandTree::begin`].
     fn usage(&self) -> TreeUsage;
+}
+
+/// What is limited for all processes of a sandbox together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Memory.
+    pub memory: bool,
+    /// The number of processes.
+    pub processes: bool,
 }
 
 /// What the processes of a command used.

@@ -21,7 +21,7 @@ mod stream;
 
 pub use capture::Capture;
 pub use error::ExecutorError;
-pub use executor::{CommandTree, Executor, Placement, SandboxSpec, SkillMount, TreeUsage};
+pub use executor::{CommandTree, Counts, Executor, Placement, SandboxSpec, SkillMount, TreeUsage};
 pub use plan::{ExecEvent, ExecOutcome, ExecPlan, Stream};
 pub use sandbox::Sandbox;
 pub use skillbox_init::protocol::{CollectOp, CollectSummary, FoundFile};

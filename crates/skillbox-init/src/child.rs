@@ -217,5 +217,26 @@ fn default_signals() -> nix::Result<()> {
             unsafe { sigaction(signal, &default) }?;
         }
     }
+    default_realtime_signals();
     sigprocmask(nix::sys::signal::SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)
+}
+
+/// The C library keeps the first of these to itself and refuses them, so the kernel is asked directly (rt_sigaction(2)).
+fn default_realtime_signals() {
+    const LAST: i32 = 64;
+    /// A zeroed `struct sigaction` of the kernel is SIG_DFL on every architecture.
+    const DEFAULT: [u64; 4] = [0; 4];
+    const SIGSET_BYTES: usize = 8;
+    for signal in 32..=LAST {
+        // SAFETY: the kernel reads one structure, which is no longer than this one; SIG_DFL runs no code of ours.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                std::ptr::null::<u64>(),
+                SIGSET_BYTES,
+            )
+        };
+    }
 }

@@ -152,10 +152,7 @@ impl FileClock {
         let stamped = self.marker.as_ref().and_then(|marker| {
             rustix::io::pwrite(marker, b"x", 0).ok()?;
             let stat = rustix::fs::fstat(marker).ok()?;
-            Some(Timespec {
-                tv_sec: stat.st_ctime,
-                tv_nsec: stat.st_ctime_nsec.try_into().unwrap_or(0),
-            })
+            Some(Timespec { tv_sec: stat.st_ctime, tv_nsec: stat.st_ctime_nsec.try_into().unwrap_or(0) })
         });
         stamped.unwrap_or_else(|| rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse))
     }

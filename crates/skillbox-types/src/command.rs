@@ -25,8 +25,14 @@ pub enum Stdin {
     /// `/dev/null`: every read answers end of file.
     #[default]
     Null,
-    /// These bytes, then end of file.
+    /// This text, then end of file.
     Text(String),
+    /// These bytes, then end of file; in base64 on the wire.
+    Base64(
+        #[serde(with = "base64_bytes")]
+        #[schemars(with = "String")]
+        Vec<u8>,
+    ),
 }
 
 /// The time limit of a command.
@@ -103,7 +109,7 @@ pub struct ExecRequest {
     /// `$WORKSPACE_DIR`, `$SKILLS_DIR`, `$WORK_DIR`, `$OUTPUT_DIR` or `$SKILL_DIR`.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// Variables added to the fixed environment; the engine's own names win.
+    /// Variables added to the fixed environment; a name that the engine sets too is the caller's.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// What the command reads.
@@ -121,6 +127,9 @@ pub struct ExecRequest {
     /// Which files to collect afterwards.
     #[serde(default)]
     pub outputs: OutputSpec,
+    /// Whether the result holds the kept bytes of stdout and stderr exactly, too, in base64.
+    #[serde(default)]
+    pub base64_output: bool,
 }
 
 impl ExecRequest {
@@ -136,6 +145,7 @@ impl ExecRequest {
             limits: LimitsPatch::default(),
             inputs: Vec::new(),
             outputs: OutputSpec::default(),
+            base64_output: false,
         }
     }
 }

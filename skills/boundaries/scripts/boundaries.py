@@ -127,7 +127,9 @@ def read(path):
 
 @each("secrets", "list {}", ("/root", "/home", "/var/lib", "/run/user", "/etc/ssh", "/mnt"))
 def list_folder(path):
-    return f"{len(found(os.listdir(path), 'empty'))} entries seen"
+    own = Path(os.environ.get("HOME", "/nowhere"))
+    others = [name for name in os.listdir(path) if Path(path, name) != own]
+    return f"{len(found(others, 'empty'))} entries seen"
 
 
 @attempt("secrets", "read the environment of other processes")

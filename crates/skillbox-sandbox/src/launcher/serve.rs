@@ -68,6 +68,8 @@ pub(crate) fn main() -> ! {
 
 fn stage_one(socket: OwnedFd) -> std::io::Result<()> {
     let _ = prctl::set_name(c"skillbox-launch");
+    // It leads its own process group already and cannot leave the session; a terminal that goes away must not end it either.
+    ignore_terminal_signals()?;
     let Some((Request { what: ToLauncher::Setup(config), .. }, _)) = receive_blocking(&socket)? else {
         return Ok(());
     };
@@ -89,6 +91,14 @@ fn stage_one(socket: OwnedFd) -> std::io::Result<()> {
             Ok(())
         }
     }
+}
+
+fn ignore_terminal_signals() -> nix::Result<()> {
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGPIPE] {
+        // SAFETY: SIG_IGN runs no code of ours; commands get the defaults back before they start.
+        unsafe { nix::sys::signal::signal(signal, nix::sys::signal::SigHandler::SigIgn) }?;
+    }
+    Ok(())
 }
 
 fn stage_two(socket: &OwnedFd, config: LauncherConfig, privilege: Privilege) -> std::io::Result<()> {

@@ -231,6 +231,8 @@ fn spawn(program: &LauncherProgram) -> Result<(Child, OwnedFd), ExecutorError> {
     // Without pre_exec the standard library starts programs by posix_spawn, whatever this process weighs.
     let child = Command::new(&path)
         .arg0(LAUNCHER_NAME)
+        // An interrupt at the terminal is for the engine; the launcher, and with it every sandbox, ends when the engine says so.
+        .process_group(0)
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::from(theirs))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use skillbox_executor::{ExecPlan, Executor, ExecutorError, Sandbox, SandboxSpec};
+use skillbox_executor::{Counts, ExecPlan, Executor, ExecutorError, Sandbox, SandboxSpec};
 use skillbox_init::InitClient;
 use skillbox_types::{End, Isolation, IsolationLevel, Limits, NetworkPolicy, WorkspacePath};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
@@ -245,6 +245,13 @@ impl Running {
             id,
             uid,
             cgroup: Mutex::new(cgroup),
+            counts: self.cgroup.as_ref().map_or_else(
+                |_| Counts::default(),
+                |tree| {
+                    let controllers = tree.controllers();
+                    Counts { memory: controllers.memory.is_some(), processes: controllers.pids.is_some() }
+                },
+            ),
             closed: AtomicBool::new(false),
         });
         self.launcher.attach_workspace(id, spec.workspace, spec.home).await?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use skillbox_executor::{CommandTree, ExecutorError, Placement, SkillMount, TreeUsage};
+use skillbox_executor::{CommandTree, Counts, ExecutorError, Placement, SkillMount, TreeUsage};
 use skillbox_init::ParkedChild;
 use skillbox_types::Limits;
 
@@ -25,6 +25,7 @@ pub(crate) struct LocalPlacement {
     pub(crate) id: u64,
     pub(crate) uid: Option<UidLease>,
     pub(crate) cgroup: Mutex<Option<SessionCgroup>>,
+    pub(crate) counts: Counts,
     pub(crate) closed: AtomicBool,
 }
 
@@ -61,7 +62,7 @@ impl Placement for LocalPlacement {
             tokio::task::spawn_blocking(move || exec.attach_handle(pidfd.as_fd()).map(|()| exec)).await;
         let exec =
             attached.map_err(|e| ExecutorError::SandboxLost(e.to_string()))?.map_err(|e| cgroup_error(&e))?;
-        Ok(Some(Arc::new(LocalTree { exec: Arc::new(exec), begin: Mutex::default() })))
+        Ok(Some(Arc::new(LocalTree { exec: Arc::new(exec), begin: Mutex::default(), counts: self.counts })))
     }
 
     async fn mount_skill(&self, mount: SkillMount) -> Result<(), ExecutorError> {
@@ -107,10 +108,15 @@ impl Drop for LocalPlacement {
 struct LocalTree {
     exec: Arc<ExecCgroup>,
     begin: Mutex<Counters>,
+    counts: Counts,
 }
 
 #[async_trait]
 impl CommandTree for LocalTree {
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
     fn begin(&self, _limits: &Limits) -> Result<(), ExecutorError> {
         *self.begin.lock().unwrap_or_else(PoisonError::into_inner) = self.exec.begin();
         Ok(())

@@ -91,6 +91,10 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Results")]
     pub(crate) json: bool,
 
+    /// With --json: also the exact bytes of output and of files that are not text, in base64
+    #[arg(long, requires = "json", help_heading = "Results")]
+    pub(crate) base64: bool,
+
     /// Say nothing but errors
     #[arg(long, short = 'q', help_heading = "Results")]
     pub(crate) quiet: bool,

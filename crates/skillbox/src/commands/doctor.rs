@@ -9,14 +9,15 @@ use skillbox_types::{
     CommandLine, ExecRequest, ExecResult, Isolation, MaterializeMethod, Mechanism, MechanismState, Timing,
     Warning,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::block_on;
 use crate::args::DoctorArgs;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::host;
 use crate::host_files::{self, NewFile};
 use crate::output::{Columns, Talk, clean, plain_table, print_json, print_line};
+use crate::{host, signals};
 
 /// Finds the interpreters that skills mostly need, and proves that results come back.
 const TRIAL: &str =
@@ -85,8 +86,14 @@ fn examine(args: &DoctorArgs, environment: &Environment, findings: &mut Findings
     make_skill(name, &skill)?;
     let builder = host::engine(&args.host, environment)?.skills([skill]);
     block_on(async {
+        let cancel = CancellationToken::new();
+        signals::watch(cancel.clone())
+            .map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))?;
         let engine = builder.build().await?;
-        let examined = try_out(&engine, name, findings).await;
+        let examined = tokio::select! {
+            examined = try_out(&engine, name, findings) => examined,
+            () = cancel.cancelled() => Err(Failure::Cancelled),
+        };
         engine.shut_down().await;
         examined
     })

@@ -1,5 +1,7 @@
 //! `skillbox read-properties` and `skillbox to-prompt`: what the reference tool `skills-ref` prints.
 
+use std::io::IsTerminal as _;
+
 use skillbox_skill::{PropertiesError, format_properties};
 
 use crate::args::{PathArgs, PathsArgs};
@@ -15,9 +17,14 @@ pub(super) fn read_properties(args: &PathArgs, talk: &Talk) -> Result<u8, Failur
 
 pub(super) fn to_prompt(args: &PathsArgs, talk: &Talk) -> Result<u8, Failure> {
     match skillbox_skill::to_prompt(&args.paths) {
-        Ok(prompt) => print_line(&prompt).map(|()| 0).map_err(Failure::from),
+        Ok(prompt) => print_line(&for_reader(prompt)).map(|()| 0).map_err(Failure::from),
         Err(error) => Ok(refused(&error, talk)),
     }
+}
+
+/// Exactly the reference's text, but for a terminal, which must not obey a description.
+fn for_reader(text: String) -> String {
+    if std::io::stdout().is_terminal() { clean(&text) } else { text }
 }
 
 /// In the reference tool's words and spelling.

@@ -51,11 +51,17 @@ pub(crate) fn print_line(text: &str) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
-/// Writes a value as indented JSON to stdout.
+/// Writes a value as indented JSON to stdout. What could act on a terminal is escaped, also where JSON would allow it.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), serde_json::Error> {
+    let json = serde_json::to_string_pretty(value)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
-    serde_json::to_writer_pretty(&mut out, value)?;
-    out.write_all(b"\n").and_then(|()| out.flush()).map_err(serde_json::Error::io)
+    let mut rest = json.as_str();
+    // Such characters occur in strings alone, where an escape means the same.
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| *c != '\n' && acts(*c)) {
+        write!(out, "{}\\u{:04x}", &rest[..at], u32::from(c)).map_err(serde_json::Error::io)?;
+        rest = &rest[at + c.len_utf8()..];
+    }
+    writeln!(out, "{rest}").and_then(|()| out.flush()).map_err(serde_json::Error::io)
 }
 
 /// Text with the characters escaped that could act on a terminal or change the order of others; lines stay lines.

@@ -13,6 +13,14 @@ fn the_example_of_the_boundaries_holds_needs_python() {
 }
 
 #[test]
+fn signals_have_their_defaults() {
+    let lab = Lab::new();
+    // We ignore SIGPIPE; a program that did so as well would not end when its reader does.
+    let answer = lab.shell("yes | head -1; echo done").expect(0);
+    assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("y\ndone\n", ""));
+}
+
+#[test]
 fn f114_nothing_of_the_environment_is_seen() {
     let lab = Lab::new();
     let mut command = lab.command(["run", "--skills", &examples(), "hello", "--", "env"]);

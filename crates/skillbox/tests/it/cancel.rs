@@ -53,6 +53,26 @@ fn a_request_to_terminate_does_the_same() {
 }
 
 #[test]
+fn a_signal_that_is_ignored_stays_so() {
+    let lab = Lab::new();
+    let script = "mkfifo out/gate; echo ready; read line < out/gate; echo ended";
+    let run = lab.command(["run", "-q", "--skills", &examples(), "--shell", "hello", "--", script]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(run.get_program()).args(run.get_args());
+    command.env_clear().envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut shown = String::new();
+    stdout.read_line(&mut shown).unwrap();
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    let session = std::fs::read_dir(lab.sessions()).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(session.join("ws/out/gate"), "go\n").unwrap();
+    stdout.read_to_string(&mut shown).unwrap();
+    assert_eq!(shown, "ready\nended\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn a_second_signal_does_not_wait_for_a_reader_that_does_not_read() {
     let lab = Lab::new();
     let mut child = lab
@@ -68,6 +88,8 @@ fn a_second_signal_does_not_wait_for_a_reader_that_does_not_read() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     drop(stdout);
+    lab.shell("true").expect(0);
+    lab.assert_nothing_left();
 }
 
 #[test]

@@ -95,6 +95,29 @@ fn f077_much_output_is_cut_in_the_middle_and_counted() {
 }
 
 #[test]
+fn exact_bytes_come_in_base64_where_asked() {
+    let lab = Lab::new();
+    let script = r"printf '\377\000' > out/b.bin; printf '\377'";
+    let json = json_of(&lab, &["--base64"], script).expect(0).json();
+    assert_eq!(json["stdout"]["base64"], "/w==");
+    assert_eq!(json["stdout"]["lossy"], true);
+    assert_eq!(json["output_files"][0]["content_base64"], "/wA=");
+    let plain = json_of(&lab, &[], script).expect(0).json();
+    assert!(
+        plain["stdout"].get("base64").is_none() && plain["output_files"][0].get("content_base64").is_none()
+    );
+    lab.skillbox(["run", "--base64", "hello", "--", "true"]).refused(2, &["--json"]);
+}
+
+#[test]
+fn nothing_in_the_json_acts_on_a_terminal() {
+    let lab = Lab::new();
+    let answer = json_of(&lab, &[], r"printf '\302\233\033[2J\342\200\256\177'").expect(0);
+    assert_eq!(answer.json()["stdout"]["text"], "\u{9b}\u{1b}[2J\u{202e}\u{7f}");
+    assert!(answer.stdout.contains(r#""\u009b\u001b[2J\u202e\u007f""#), "{answer:?}");
+}
+
+#[test]
 fn saved_files_say_where() {
     let lab = Lab::new();
     let json = json_of(&lab, &["--save-to", "kept"], "echo 1 > out/a.txt").expect(0).json();

@@ -89,6 +89,14 @@ impl Lab {
     }
 }
 
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // Overlays leave folders of mode 0 in sessions that are kept, which an ordinary user cannot remove as they are.
+        let _ =
+            Command::new("chmod").args(["-R", "u+rwx"]).arg(self.dir.path()).stderr(Stdio::null()).status();
+    }
+}
+
 impl Answer {
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {

@@ -83,14 +83,16 @@ fn output_is_live() {
 #[test]
 fn stdin_is_passed_where_asked() {
     let lab = Lab::new();
-    let mut child = lab
-        .command(["run", "--stdin", "--skills", &examples(), "hello", "--", "cat"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all("für\nmich".as_bytes()).unwrap();
-    assert_eq!(child.wait_with_output().unwrap().stdout, "für\nmich".as_bytes());
+    for bytes in ["für\nmich".as_bytes(), b"\xff\0\x80", b""] {
+        let mut child = lab
+            .command(["run", "--stdin", "--skills", &examples(), "hello", "--", "cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, bytes);
+    }
 }
 
 #[test]
@@ -189,6 +191,41 @@ fn odd_names_are_shown_harmlessly_and_saved_exactly() {
         assert!(path.is_file(), "{path:?}");
     }
     assert_eq!(fs::read(lab.path("saved/out").join(OsStr::from_bytes(b"\xff.bin"))).unwrap(), b"x");
+}
+
+#[test]
+fn many_at_once_share_a_state_folder() {
+    let lab = Lab::new();
+    let skills = examples();
+    let start = |number: usize| {
+        let script = format!("echo {number} > out/n; cat out/n; ls /workspace/out");
+        let mut command = lab.command(["run", "-q", "--skills", &skills, "--shell", "hello", "--", &script]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let running: Vec<_> = (0..8).map(start).collect();
+    for (number, child) in running.into_iter().enumerate() {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{number}\nn\n"), "{output:?}");
+    }
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn a_session_that_is_open_is_not_opened_twice() {
+    let lab = Lab::new();
+    let skills = examples();
+    let args = |script: &str| {
+        ["run", "--session", "one", "--skills", &skills, "--shell", "hello", "--", script].map(str::to_owned)
+    };
+    let script = "echo ready; read line < out/gate";
+    lab.skillbox(args("mkfifo out/gate")).expect(0);
+    let mut first = lab.command(args(script)).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    lab.skillbox(args("true")).refused(125, &["session one is open already", "hint: "]);
+    let mut gate = fs::OpenOptions::new().write(true).open(lab.sessions().join("one/ws/out/gate")).unwrap();
+    gate.write_all(b"go\n").unwrap();
+    assert!(first.wait().unwrap().success());
 }
 
 #[test]

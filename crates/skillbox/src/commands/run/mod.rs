@@ -52,8 +52,10 @@ async fn in_engine(
     if !args.quiet {
         selection::warn_about_roots(&repository, &args.roots, environment, talk);
     }
-    selection::lookup(&repository, &plan.skill)?;
-    let finished = in_session(&engine, plan, args, &cancel).await;
+    let finished = match selection::lookup(&repository, &plan.skill) {
+        Ok(_) => in_session(&engine, plan, args, &cancel).await,
+        Err(failure) => Err(failure),
+    };
     engine.shut_down().await;
     finished
 }

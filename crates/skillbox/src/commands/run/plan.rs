@@ -65,8 +65,10 @@ impl RunPlan {
                 outputs: OutputSpec {
                     globs: globs(args),
                     changed_only: args.changed_only,
+                    inline_binary: args.base64,
                     ..OutputSpec::default()
                 },
+                base64_output: args.base64,
                 ..ExecRequest::new(command(args))
             },
             save_to: args.save_to.as_ref().map(|dir| environment.absolute(dir)),
@@ -98,11 +100,9 @@ fn own_stdin() -> Result<Stdin, Failure> {
         .lock()
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::new(format!("cannot read stdin: {error}")))?;
-    String::from_utf8(bytes).map(Stdin::Text).map_err(|error| {
-        Failure::with_hint(
-            format!("stdin is not UTF-8 text: {}", error.utf8_error()),
-            "pass binary data as a file, with --input",
-        )
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => Stdin::Text(text),
+        Err(error) => Stdin::Base64(error.into_bytes()),
     })
 }
 
