@@ -7,9 +7,10 @@ use std::time::Duration;
 use skillbox_executor::Executor;
 use skillbox_fs::Store;
 use skillbox_skill::Repository;
-use skillbox_types::{Isolation, Limits};
+use skillbox_types::{Isolation, Limits, SessionId};
 
 use crate::warm::Background;
+use crate::workspace::{self, SessionDirs};
 use crate::{EngineBuilder, EngineError, Session, SessionOptions};
 
 /// Runs skills' commands in sandboxes, session by session. Cheap to clone; all clones are the same engine.
@@ -70,6 +71,25 @@ impl Engine {
     /// Opens a session: a new one, or one of this name that was kept.
     pub async fn open_session(&self, options: SessionOptions) -> Result<Session, EngineError> {
         Session::open(self.clone(), options).await
+    }
+
+    /// The names of the sessions that were kept, whether open or not, sorted.
+    pub async fn kept_sessions(&self) -> Result<Vec<SessionId>, EngineError> {
+        let state_dir = self.inner.state_dir.clone();
+        tokio::task::spawn_blocking(move || workspace::kept(&state_dir)).await?
+    }
+
+    /// Removes a session that was kept, with all its files; one that is open is an error.
+    pub async fn remove_session(&self, id: &SessionId) -> Result<(), EngineError> {
+        let (inner, id) = (self.inner.clone(), id.clone());
+        tokio::task::spawn_blocking(move || {
+            let dirs = SessionDirs::find(&inner.state_dir, &id)?
+                .ok_or_else(|| EngineError::NoSession(id.clone()))?;
+            let remove = dirs.discard()?;
+            inner.store.unpin_owner(id.as_str())?;
+            Ok(remove()?)
+        })
+        .await?
     }
 
     /// Ends the executor, and with it every sandbox that is still open, and waits for files that are being removed.

@@ -64,6 +64,9 @@ pub enum EngineError {
     /// A session of this name is open already.
     #[error("session {0} is open already, here or in another engine")]
     SessionInUse(SessionId),
+    /// No session of this name was kept.
+    #[error("there is no session named {0}")]
+    NoSession(SessionId),
     /// The session was closed.
     #[error("session {0} is closed")]
     SessionClosed(SessionId),
@@ -98,7 +101,9 @@ impl EngineError {
             | Self::Cwd { .. }
             | Self::Glob(_)
             | Self::InvalidRequest(_) => ErrorKind::InvalidRequest,
-            Self::Skill(_) | Self::NotLoaded(_) | Self::SessionClosed(_) => ErrorKind::NotFound,
+            Self::Skill(_) | Self::NotLoaded(_) | Self::NoSession(_) | Self::SessionClosed(_) => {
+                ErrorKind::NotFound
+            }
             Self::SkillConflict { .. } | Self::SessionInUse(_) => ErrorKind::Conflict,
             Self::Executor(error) => match error {
                 ExecutorError::Unsupported { .. } => ErrorKind::Unsupported,

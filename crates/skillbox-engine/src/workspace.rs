@@ -217,6 +217,16 @@ pub(crate) fn make_links(folder: &ConfinedDir, owner: Option<Owner>) -> Result<(
 /// The prefix of sessions that nobody named: they end with the engine that opened them.
 pub(crate) const EPHEMERAL: &str = "tmp-";
 
+/// The sessions that were kept.
+pub(crate) fn kept(state: &Path) -> Result<Vec<SessionId>, EngineError> {
+    let names = ConfinedDir::open(&state.join("sessions"))?.list("")?;
+    let kept =
+        names.iter().map(skillbox_types::FileName::display).filter(|name| !name.starts_with(EPHEMERAL));
+    let mut kept: Vec<SessionId> = kept.filter_map(|name| SessionId::new(name).ok()).collect();
+    kept.sort();
+    Ok(kept)
+}
+
 /// Removes what engines that are gone left of their unnamed sessions and of sessions that were being removed; answers the names.
 pub(crate) fn reclaim(state: &Path) -> Result<Vec<String>, EngineError> {
     let mut reclaimed = Vec::new();

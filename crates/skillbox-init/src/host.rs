@@ -82,11 +82,21 @@ pub enum FilesError {
     },
 }
 
+/// Answers to a file request that may wait for their reader; then the connection waits.
+const WAITING_REPLIES: usize = 16;
+
+#[derive(Debug)]
+struct SlotEntry {
+    events: mpsc::UnboundedSender<SlotEvent>,
+    /// Whether its end was told; a second one is not believed, so that the queue stays short.
+    ended: bool,
+}
+
 #[derive(Debug, Default)]
 struct State {
     parks: HashMap<u64, oneshot::Sender<Result<ParkedChild, i32>>>,
-    slots: HashMap<u64, mpsc::UnboundedSender<SlotEvent>>,
-    files: HashMap<u64, mpsc::UnboundedSender<FileReply>>,
+    slots: HashMap<u64, SlotEntry>,
+    files: HashMap<u64, mpsc::Sender<FileReply>>,
     lost: bool,
 }
 
@@ -173,7 +183,7 @@ impl InitClient {
             if state.lost {
                 return Err(ConnectionError::Closed);
             }
-            state.slots.insert(slot, sender);
+            state.slots.insert(slot, SlotEntry { events: sender, ended: false });
         }
         let park_next = park_next.map(|(next, run_dir)| (next, ByteBuf::from(run_dir)));
         self.shared.connection.send(&ToInit::Exec { slot, spec, park_next }).await?;
@@ -263,7 +273,7 @@ impl InitClient {
 
     async fn file_request(&self, op: FileOp) -> Result<Replies<'_>, FilesError> {
         let request = self.shared.requests.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::channel(WAITING_REPLIES);
         {
             let mut state = self.shared.state();
             if state.lost {
@@ -292,7 +302,7 @@ fn unexpected(reply: &FileReply) -> FilesError {
 struct Replies<'a> {
     shared: &'a Shared,
     request: u64,
-    receiver: mpsc::UnboundedReceiver<FileReply>,
+    receiver: mpsc::Receiver<FileReply>,
 }
 
 impl Replies<'_> {
@@ -334,8 +344,16 @@ impl Parking {
 
 async fn read_loop(shared: Arc<Shared>, mut reading: ReadState) {
     while let Ok(message) = shared.connection.receive(&mut reading).await {
-        if dispatch(&shared, &mut reading, message).is_err() {
-            break;
+        let FromInit::File { request, reply } = message else {
+            if dispatch(&shared, &mut reading, message).is_err() {
+                break;
+            }
+            continue;
+        };
+        let replies = shared.state().files.get(&request).cloned();
+        if let Some(replies) = replies {
+            // A reader that is slow slows the supervisor down, and costs no memory; one that is gone lets it go on.
+            let _ = replies.send(reply).await;
         }
     }
     let mut state = shared.state();
@@ -361,24 +379,21 @@ fn dispatch(shared: &Shared, reading: &mut ReadState, message: FromInit) -> Resu
         }
         FromInit::SpawnFailed { slot, failure } => {
             if let Some(events) = state.slots.remove(&slot) {
-                let _ = events.send(SlotEvent::SpawnFailed(failure));
+                let _ = events.events.send(SlotEvent::SpawnFailed(failure));
             }
         }
         FromInit::Exited { slot, status, cpu_us, max_rss_bytes, leftovers } => {
-            if let Some(events) = state.slots.get(&slot) {
-                let _ = events.send(SlotEvent::Exited { status, cpu_us, max_rss_bytes, leftovers });
+            if let Some(entry) = state.slots.get_mut(&slot).filter(|entry| !entry.ended) {
+                entry.ended = true;
+                let _ = entry.events.send(SlotEvent::Exited { status, cpu_us, max_rss_bytes, leftovers });
             }
         }
         FromInit::TreeGone { slot, killed } => {
             if let Some(events) = state.slots.remove(&slot) {
-                let _ = events.send(SlotEvent::TreeGone { killed });
+                let _ = events.events.send(SlotEvent::TreeGone { killed });
             }
         }
-        FromInit::File { request, reply } => {
-            if let Some(replies) = state.files.get(&request) {
-                let _ = replies.send(reply);
-            }
-        }
+        FromInit::File { .. } => {}
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -66,10 +65,13 @@ pub(crate) fn reap() -> Result<Option<Reaped>, Errno> {
         return Ok(None);
     }
     let pid = Pid::from_raw(pid);
-    let status = match WaitStatus::from_raw(pid, status)? {
-        WaitStatus::Exited(_, code) => ExitStatus::Code(code),
-        WaitStatus::Signaled(_, signal, _) => ExitStatus::Signal(signal as i32),
-        _ => return Ok(None),
+    // Not by nix, which knows no real-time signals and would take the end by one for an error.
+    let status = if libc::WIFEXITED(status) {
+        ExitStatus::Code(libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        ExitStatus::Signal(libc::WTERMSIG(status))
+    } else {
+        return Ok(None);
     };
     let micros = |t: libc::timeval| u64::try_from(t.tv_sec * 1_000_000 + t.tv_usec).unwrap_or(0);
     Ok(Some(Reaped {

@@ -1,7 +1,7 @@
 //! Builds one sandbox: its namespaces, its private mounts, and its init.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use nix::sched::CloneFlags;
@@ -9,6 +9,9 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Pid, Uid};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    PidfdFlags, Signal as KillSignal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 use skillbox_init::{SupervisorConfig, run_supervisor};
 
 use crate::mount::{Attr, attach, clone_tree, new_filesystem};
@@ -23,8 +26,18 @@ use super::template::{INNER_ID, WORKSPACE};
 /// A sandbox as the launcher keeps it.
 #[derive(Debug)]
 pub(crate) struct Built {
-    pub(crate) pid: Pid,
+    /// A handle on its init, by which alone it is ended: numbers are reused.
+    pub(crate) init: OwnedFd,
     pub(crate) mounts: OwnedFd,
+}
+
+impl Built {
+    /// Ends the sandbox, and returns when nothing of it is left: the kernel kills everything in a pid namespace with its process
+    /// 1, whose own end comes last (pid_namespaces(7)).
+    pub(crate) fn end(&self) {
+        let _ = pidfd_send_signal(&self.init, KillSignal::KILL);
+        let _ = waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED);
+    }
 }
 
 const NAMESPACES: CloneFlags = CloneFlags::CLONE_NEWUSER
@@ -108,7 +121,11 @@ fn finish(
         });
         return Err(error);
     }
-    Ok(Built { pid, mounts })
+    let init = rustix::process::Pid::from_raw(pid.as_raw())
+        .ok_or(rustix::io::Errno::SRCH)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        .step("open a handle on the sandbox's init")?;
+    Ok(Built { init, mounts })
 }
 
 /// `clone(2)` with a copy of this process: like `fork`, into new namespaces.

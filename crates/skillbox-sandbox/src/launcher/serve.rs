@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::mount::MsFlags;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
 
@@ -175,9 +175,7 @@ impl Launcher {
             ToLauncher::Close { id } => {
                 let closed = self.sandboxes.remove(&id);
                 if let Some((built, _)) = &closed {
-                    // The sandbox ends with its process 1, and the wait returns when nothing of it is left.
-                    let _ = kill(built.pid, Signal::SIGKILL);
-                    let _ = waitpid(built.pid, None);
+                    built.end();
                 }
                 send_blocking(socket, &FromLauncher::Done { number }, &[])?;
                 // Only now, off the engine's way: the last handle on a mount namespace takes its mounts along.
@@ -194,12 +192,8 @@ impl Launcher {
     }
 
     fn keep(&mut self, id: u64, built: Built, host_uid: u32) -> Result<Option<OwnedFd>, LauncherError> {
-        let pid = rustix::process::Pid::from_raw(built.pid.as_raw());
-        let pidfd = pid
-            .ok_or(rustix::io::Errno::SRCH)
-            .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()))
-            .step("open a pidfd")?;
+        let handle = built.init.try_clone().step("duplicate a handle")?;
         self.sandboxes.insert(id, (built, host_uid));
-        Ok(Some(pidfd))
+        Ok(Some(handle))
     }
 }

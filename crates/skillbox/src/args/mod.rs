@@ -3,11 +3,13 @@
 mod doctor;
 mod host;
 mod run;
+mod sessions;
 mod skills;
 
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use host::{ExecutorName, HostArgs, MinimumLevel};
 pub(crate) use run::{Conflict, RunArgs};
+pub(crate) use sessions::{SessionsAction, SessionsArgs};
 pub(crate) use skills::{ListArgs, NewArgs, PathArgs, PathsArgs, RootArgs, ShowArgs, ValidateArgs};
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     ReadProperties(PathArgs),
     /// Print the <available_skills> block for a prompt, as skills-ref does
     ToPrompt(PathsArgs),
+    /// List the sessions that were kept with run --session, or remove some
+    Sessions(SessionsArgs),
     /// Find out what sandboxes on this machine enforce, and how to get what is missing
     Doctor(DoctorArgs),
     /// Make a new skill from a template

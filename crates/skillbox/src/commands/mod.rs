@@ -7,6 +7,7 @@ mod new;
 mod reference;
 mod run;
 mod schema;
+mod sessions;
 mod show;
 mod validate;
 
@@ -24,6 +25,7 @@ pub(crate) fn dispatch(command: Command, environment: &Environment, talk: &Talk)
         Command::Validate(args) => validate::validate(&args, talk),
         Command::ReadProperties(args) => reference::read_properties(&args, talk),
         Command::ToPrompt(args) => reference::to_prompt(&args, talk),
+        Command::Sessions(args) => sessions::sessions(&args, environment, talk),
         Command::Doctor(args) => doctor::doctor(&args, environment, talk),
         Command::New(args) => new::new(&args, environment),
         Command::Completions { shell } => completions::completions(shell),

@@ -242,6 +242,11 @@ fn a_named_session_is_kept() {
         again.stderr.lines().skip(1).map(|line| line.split_whitespace().last().unwrap()).collect();
     assert_eq!(changes, ["unchanged", "new"], "{again:#?}");
     assert!(lab.sessions().join("mine").is_dir());
+    assert_eq!(lab.skillbox(["sessions"]).stdout, "mine\n");
+    lab.skillbox(["sessions", "remove", "other"]).refused(1, &["no session named other"]);
+    assert_eq!(lab.skillbox(["sessions", "remove", "mine"]).code, 0);
+    assert_eq!(lab.skillbox(["sessions", "--json"]).stdout.trim(), "[]");
+    lab.assert_nothing_left();
 }
 
 #[test]
