@@ -4,6 +4,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use globset::Candidate;
 use rustix::fs::{FileType, Mode, ResolveFlags};
 use rustix::io::Errno;
 use skillbox_types::FileName;
@@ -325,12 +326,17 @@ fn candidates(root: BorrowedFd<'_>) -> Vec<Vec<u8>> {
 
 fn near_misses(pattern: &Pattern, candidates: &[Vec<u8>]) -> Vec<FileName> {
     let wanted = String::from_utf8_lossy(pattern.literal()).to_lowercase();
+    let names = pattern.name_matcher();
     let mut scored: Vec<(f64, &Vec<u8>)> = candidates
         .iter()
         .map(|path| {
             let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
             let text = String::from_utf8_lossy(path).to_lowercase();
-            let score = if pattern.matches_name(name) { 1.0 } else { strsim::jaro_winkler(&wanted, &text) };
+            let score = if names.is_match_candidate(&Candidate::from_bytes(name)) {
+                1.0
+            } else {
+                strsim::jaro_winkler(&wanted, &text)
+            };
             (score, path)
         })
         .filter(|(score, _)| *score >= NEAR_SCORE)

@@ -30,8 +30,14 @@ pub enum GlobErrorKind {
     Nul,
     /// More than 4096 bytes.
     TooLong,
-    /// Braces that stand for more than 1024 patterns, or nest deeper than 16.
-    TooManyAlternatives,
+    /// Braces that nest deeper than 16.
+    TooNested,
+    /// A set with a character that is not ASCII.
+    NonAsciiSet,
+    /// More than 256 patterns, or more than 64 KiB of them.
+    TooManyPatterns,
+    /// More than 1024 of `*`, `?`, `[` and `{` in a pattern, or in all patterns together.
+    TooComplex,
 }
 
 impl GlobErrorKind {
@@ -47,7 +53,10 @@ impl GlobErrorKind {
             Self::TrailingBackslash => "trailing_backslash",
             Self::Nul => "nul",
             Self::TooLong => "too_long",
-            Self::TooManyAlternatives => "too_many_alternatives",
+            Self::TooNested => "too_nested",
+            Self::NonAsciiSet => "non_ascii_set",
+            Self::TooManyPatterns => "too_many_patterns",
+            Self::TooComplex => "too_complex",
         }
     }
 
@@ -62,9 +71,10 @@ impl GlobErrorKind {
             Self::TrailingBackslash => "has a backslash with nothing after it",
             Self::Nul => "contains a NUL byte",
             Self::TooLong => "is longer than 4096 bytes",
-            Self::TooManyAlternatives => {
-                "has braces that stand for more than 1024 patterns or nest deeper than 16"
-            }
+            Self::TooNested => "has braces that nest deeper than 16",
+            Self::NonAsciiSet => "has a character that is not ASCII within '[' and ']'",
+            Self::TooManyPatterns => "is one too many: there may be 256, of 65536 bytes in all",
+            Self::TooComplex => "makes more than 1024 of '*', '?', '[' and '{' with those before it",
         }
     }
 
@@ -79,7 +89,9 @@ impl GlobErrorKind {
             Self::UnclosedBrace => "close it, or write \\{ for the character itself",
             Self::TrailingBackslash => "write \\\\ for the character itself; folders are separated by '/'",
             Self::Nul => "no file name can hold one",
-            Self::TooLong | Self::TooManyAlternatives => "use several shorter patterns",
+            Self::TooLong | Self::TooNested => "use several shorter patterns",
+            Self::NonAsciiSet => "list such characters in braces, as in {é,à}",
+            Self::TooManyPatterns | Self::TooComplex => "use fewer or shorter ones, such as \"out/**\"",
         }
     }
 }

@@ -1,18 +1,28 @@
-//! From the text of a pattern to what is matched.
+//! From the text of a pattern to globs as globset reads them, and to what is known before anything is matched.
 
+use globset::{ErrorKind, Glob, GlobBuilder};
+
+use super::MAX_SPECIAL;
 use super::error::GlobErrorKind;
-use super::matcher::{Component, Token};
 
 const MAX_BYTES: usize = 4096;
-const MAX_ALTERNATIVES: usize = 1024;
+/// Less than globset takes (100): from 83 on the regular expression that it makes may be refused.
 const MAX_NESTING: usize = 16;
 
-/// A parsed pattern: the same as any of its alternatives, or exactly the literal path.
+/// A parsed pattern.
 pub(super) struct Parsed {
-    pub(super) literal: Vec<u8>,
-    pub(super) alternatives: Vec<Vec<Component>>,
-    /// Whether the pattern ends in a slash: only what is below a folder.
-    pub(super) only_below: bool,
+    /// The path that the text names character by character.
+    pub(super) literal: String,
+    /// What matches: any of these.
+    pub(super) globs: Vec<Glob>,
+    /// The number of its special characters.
+    pub(super) special: usize,
+    /// The glob of the last name, unless the pattern ends in any number of names.
+    pub(super) last: Option<String>,
+    /// The plain names that the pattern begins with.
+    pub(super) folder: Vec<String>,
+    /// The number of names in a path that matches, unless there is no bound.
+    pub(super) depth: Option<usize>,
 }
 
 /// Variables that may begin a pattern, and what they mean.
@@ -29,47 +39,76 @@ pub(super) fn parse(text: &str, variables: &[(&str, &str)]) -> Result<Parsed, Gl
     if text.contains('\0') {
         return Err(GlobErrorKind::Nul);
     }
-    let (prefix, rest) = strip_prefix(text, variables)?;
-    let prefix: Vec<&str> = prefix.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    let only_below = text.ends_with('/') && !ends_in_escape(text.trim_end_matches('/'));
-    let mut alternatives = Vec::new();
-    for alternative in expand(rest, 0)? {
-        let mut components: Vec<Component> =
-            prefix.iter().map(|part| Component::Literal(part.as_bytes().to_vec())).collect();
-        for part in alternative.split('/').filter(|part| !matches!(*part, "" | ".")) {
-            let component = component(part)?;
-            // `**/**` is `**`.
-            if !(component == Component::AnyDepth && components.last() == Some(&Component::AnyDepth)) {
-                components.push(component);
-            }
-        }
-        // An empty part of braces names nothing; only a pattern that is the root itself means everything.
-        if components.is_empty() && alternative != rest {
-            continue;
-        }
-        let is_below = only_below || alternative.ends_with('/');
-        let is_literal = components.iter().all(|c| matches!(c, Component::Literal(_)));
-        if components.iter().any(|c| *c == Component::Literal(b"..".to_vec())) {
-            return Err(GlobErrorKind::Parent);
-        }
-        if (is_below || components.is_empty()) && components.last() != Some(&Component::AnyDepth) {
-            components.push(Component::AnyDepth);
-        } else if is_literal {
-            // The name of a file, or of a folder: then everything below it.
-            let mut below = components.clone();
-            below.push(Component::AnyDepth);
-            alternatives.push(below);
-        }
-        alternatives.push(components);
+    let special = text.bytes().filter(|byte| matches!(byte, b'*' | b'?' | b'[' | b'{')).count();
+    if special > MAX_SPECIAL {
+        return Err(GlobErrorKind::TooComplex);
     }
-    let literal = prefix.iter().copied().chain(rest.split('/').filter(|part| !matches!(*part, "" | ".")));
-    let literal = literal.collect::<Vec<_>>().join("/").into_bytes();
-    Ok(Parsed { literal, alternatives, only_below })
+    let (prefix, rest) = strip_prefix(text, variables)?;
+    let mut components: Vec<Component> = names(prefix).map(Component::plain).collect();
+    components.extend(split(rest)?);
+    if components.iter().any(Component::is_parent) {
+        return Err(GlobErrorKind::Parent);
+    }
+    let literal = names(prefix).chain(names(rest)).collect::<Vec<_>>().join("/");
+    let only_below = text.ends_with('/');
+    let is_wild = components.iter().any(|component| component.wild);
+    let below = only_below || !is_wild;
+    Ok(Parsed {
+        globs: globs(&escape(&literal), &join(&components), only_below, below)?,
+        special,
+        literal,
+        last: components.last().filter(|last| !only_below && last.glob != "**").map(|last| last.glob.clone()),
+        depth: (!below && !components.iter().any(Component::is_deep)).then_some(components.len()),
+        folder: components.into_iter().map_while(|c| (!c.wild && !c.braces).then_some(c.name)).collect(),
+    })
 }
 
-/// Whether the text ends in a backslash that is not itself escaped.
-fn ends_in_escape(text: &str) -> bool {
-    (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
+/// The literal path and what is below it, then the pattern itself, with what is below it where it may name a folder.
+fn globs(literal: &str, glob: &str, only_below: bool, below: bool) -> Result<Vec<Glob>, GlobErrorKind> {
+    if glob.is_empty() {
+        return Ok(vec![build("**")?]);
+    }
+    let mut globs = Vec::with_capacity(4);
+    let wanted = [(literal, true), (glob, below)];
+    for (text, below) in &wanted[usize::from(literal == glob)..] {
+        if !only_below {
+            globs.push(build(text)?);
+        }
+        if *below {
+            globs.push(build(&format!("{text}/**"))?);
+        }
+    }
+    Ok(globs)
+}
+
+/// A glob with the options of the dialect.
+#[allow(clippy::disallowed_methods, reason = "the one place that sets every option that the dialect needs")]
+pub(super) fn build(text: &str) -> Result<Glob, GlobErrorKind> {
+    let built =
+        GlobBuilder::new(text).literal_separator(true).empty_alternates(true).backslash_escape(true).build();
+    built.map_err(|error| kind(error.kind()))
+}
+
+/// What an error of globset is called here.
+pub(super) fn kind(kind: &ErrorKind) -> GlobErrorKind {
+    match kind {
+        ErrorKind::UnclosedClass => GlobErrorKind::UnclosedClass,
+        ErrorKind::InvalidRange(..) => GlobErrorKind::ReversedRange,
+        ErrorKind::UnclosedAlternates => GlobErrorKind::UnclosedBrace,
+        ErrorKind::DanglingEscape => GlobErrorKind::TrailingBackslash,
+        ErrorKind::TooManyNestedAlternates => GlobErrorKind::TooNested,
+        _ => GlobErrorKind::TooComplex,
+    }
+}
+
+/// The components that count: an empty one and `.` are the folder itself.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|name| !matches!(*name, "" | "."))
+}
+
+fn escape(path: &str) -> String {
+    let special = |c| matches!(c, '\\' | '*' | '?' | '[' | '{' | '}');
+    path.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
 /// Takes off what stands for a place of the workspace: answers that place, and the rest of the pattern.
@@ -85,7 +124,10 @@ fn strip_prefix<'a>(
     if text.starts_with('/') {
         return Err(GlobErrorKind::Absolute);
     }
-    let text = text.strip_prefix("./").unwrap_or(text).trim_start_matches('/');
+    let mut text = text;
+    while let Some(rest) = text.strip_prefix("./").or_else(|| text.strip_prefix('/')) {
+        text = rest;
+    }
     let Some(after) = text.strip_prefix('$') else { return Ok(("", text)) };
     let known = VARIABLES.iter().chain(variables);
     for (name, place) in known {
@@ -100,101 +142,120 @@ fn strip_prefix<'a>(
     Ok(("", text))
 }
 
-/// All texts that the braces stand for.
-fn expand(text: &str, nesting: usize) -> Result<Vec<String>, GlobErrorKind> {
-    let Some(brace) = find_brace(text)? else { return Ok(vec![text.to_owned()]) };
-    if nesting >= MAX_NESTING {
-        return Err(GlobErrorKind::TooManyAlternatives);
-    }
-    let mut middles = Vec::new();
-    for part in &brace.parts {
-        middles.extend(expand(part, nesting + 1)?);
-        limit(middles.len())?;
-    }
-    // The rest of the text is no deeper, but recursion on it is bounded by the same number all the same: by looping.
-    let mut tails = vec![String::new()];
-    let mut rest = brace.after;
-    while let Some(next) = find_brace(rest)? {
-        let mut parts = Vec::new();
-        for part in &next.parts {
-            parts.extend(expand(part, nesting + 1)?);
-            limit(parts.len() * tails.len())?;
-        }
-        tails = product(&tails, next.before, &parts);
-        rest = next.after;
-    }
-    for tail in &mut tails {
-        tail.push_str(rest);
-    }
-    limit(middles.len() * tails.len())?;
-    let heads = product(&[brace.before.to_owned()], "", &middles);
-    Ok(product(&heads, "", &tails))
+/// What is between two slashes that are not within braces.
+#[derive(Debug, Default)]
+struct Component {
+    glob: String,
+    /// The text without escapes: the name, where nothing else is special.
+    name: String,
+    /// Whether there is a `*`, a `?` or a set.
+    wild: bool,
+    braces: bool,
 }
 
-fn product(heads: &[String], between: &str, tails: &[String]) -> Vec<String> {
-    heads.iter().flat_map(|head| tails.iter().map(move |tail| format!("{head}{between}{tail}"))).collect()
+impl Component {
+    fn plain(name: &str) -> Self {
+        Self { glob: escape(name), name: name.to_owned(), ..Self::default() }
+    }
+
+    /// Whether it, or a whole part of its braces, is `..`.
+    fn is_parent(&self) -> bool {
+        let whole = |at: usize| {
+            let before = self.glob[..at].chars().next_back();
+            let after = self.glob[at + 2..].chars().next();
+            before.is_none_or(|c| "{,/".contains(c)) && after.is_none_or(|c| "},/".contains(c))
+        };
+        self.glob.match_indices("..").any(|(at, _)| whole(at))
+            || (!self.wild && !self.braces && self.name == "..")
+    }
+
+    /// Whether it may stand for several names.
+    fn is_deep(&self) -> bool {
+        self.glob == "**" || self.braces && (self.glob.contains("**") || self.glob.contains('/'))
+    }
 }
 
-fn limit(count: usize) -> Result<(), GlobErrorKind> {
-    if count > MAX_ALTERNATIVES { Err(GlobErrorKind::TooManyAlternatives) } else { Ok(()) }
+fn join(components: &[Component]) -> String {
+    components.iter().map(|component| component.glob.as_str()).collect::<Vec<_>>().join("/")
 }
 
-struct Brace<'a> {
-    before: &'a str,
-    parts: Vec<&'a str>,
-    after: &'a str,
-}
-
-/// The first braces outside of classes and escapes.
-fn find_brace(text: &str) -> Result<Option<Brace<'_>>, GlobErrorKind> {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    let mut depth = 0_usize;
-    let mut open = 0;
-    let mut part = 0;
-    let mut parts = Vec::new();
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 1,
-            b'[' => at = class_end(text, at)?,
-            b'{' => {
-                if depth == 0 {
-                    open = at;
-                    part = at + 1;
+/// The components that count, each as globset reads it.
+fn split(text: &str) -> Result<Vec<Component>, GlobErrorKind> {
+    let mut done = Vec::new();
+    let mut component = Component::default();
+    let mut nesting = 0_usize;
+    let mut part_begins = false;
+    let mut rest = text.chars();
+    while let Some(char) = rest.next() {
+        let begins = std::mem::replace(&mut part_begins, false);
+        match char {
+            '/' if nesting == 0 => {
+                done.push(std::mem::take(&mut component));
+                continue;
+            }
+            '\\' => {
+                let escaped = rest.next().filter(|c| *c != '/').ok_or(GlobErrorKind::TrailingBackslash)?;
+                component.glob.extend(['\\', escaped]);
+                component.name.push(escaped);
+                continue;
+            }
+            '[' => {
+                component.wild = true;
+                let (set, after) = rest.as_str().split_at(set_length(rest.as_str())?);
+                component.glob.push('[');
+                component.glob.push_str(set);
+                rest = after.chars();
+                continue;
+            }
+            '*' | '?' => {
+                component.wild = true;
+                let whole = rest.as_str().starts_with("*,") || rest.as_str().starts_with("*}");
+                if char == '*' && begins && whole {
+                    // globset would take a part that is `**` for `*`.
+                    component.glob.push_str("**/");
+                    rest.next();
                 }
-                depth += 1;
             }
-            b',' if depth == 1 => {
-                parts.push(&text[part..at]);
-                part = at + 1;
-            }
-            b'}' if depth > 0 => {
-                depth -= 1;
-                if depth == 0 {
-                    parts.push(&text[part..at]);
-                    return Ok(Some(Brace { before: &text[..open], parts, after: &text[at + 1..] }));
+            '{' => {
+                nesting += 1;
+                if nesting > MAX_NESTING {
+                    return Err(GlobErrorKind::TooNested);
                 }
+                component.braces = true;
+                part_begins = true;
             }
+            ',' => part_begins = nesting > 0,
+            // Without its `{` it is itself.
+            '}' if nesting == 0 => component.glob.push('\\'),
+            '}' => nesting -= 1,
             _ => {}
         }
-        at += 1;
+        component.glob.push(char);
+        component.name.push(char);
     }
-    if depth > 0 { Err(GlobErrorKind::UnclosedBrace) } else { Ok(None) }
+    done.push(component);
+    done.retain(|component| !matches!(component.glob.as_str(), "" | "."));
+    Ok(done)
 }
 
-/// The place of the `]` that closes the class opened at `start`.
-fn class_end(text: &str, start: usize) -> Result<usize, GlobErrorKind> {
+/// The bytes of a set that follow its `[`, with its `]`.
+fn set_length(text: &str) -> Result<usize, GlobErrorKind> {
     let bytes = text.as_bytes();
-    let mut at = start + 1;
-    if matches!(bytes.get(at), Some(b'!' | b'^')) {
-        at += 1;
-    }
+    let mut at = usize::from(matches!(bytes.first(), Some(b'!' | b'^')));
     let first = at;
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b']' if at > first => return Ok(at),
-            b'\\' => at += 1,
+            b']' if at > first => return Ok(at + 1),
             b'/' => break,
+            // A named set, `[:digit:]`.
+            b'[' if bytes.get(at + 1) == Some(&b':') => {
+                let name = bytes[at + 2..].iter().take_while(|b| b.is_ascii_lowercase()).count();
+                if bytes[at + 2 + name..].starts_with(b":]") {
+                    at += name + 3;
+                }
+            }
+            // globset would take it for any of its bytes.
+            0x80.. => return Err(GlobErrorKind::NonAsciiSet),
             _ => {}
         }
         at += 1;
@@ -202,85 +263,44 @@ fn class_end(text: &str, start: usize) -> Result<usize, GlobErrorKind> {
     Err(GlobErrorKind::UnclosedClass)
 }
 
-fn component(text: &str) -> Result<Component, GlobErrorKind> {
-    if text == "**" {
-        return Ok(Component::AnyDepth);
-    }
-    let mut tokens = Vec::new();
-    let mut literal = Vec::new();
-    let mut buffer = [0; 4];
-    let mut at = 0;
-    while let Some(char) = text[at..].chars().next() {
-        let special = match char {
-            '*' => Token::Star,
-            '?' => Token::AnyChar,
-            '[' => {
-                let end = class_end(text, at)?;
-                let class = class(&text[at + 1..end])?;
-                at = end;
-                class
-            }
-            '\\' => {
-                at += 1;
-                let escaped = text[at..].chars().next().ok_or(GlobErrorKind::TrailingBackslash)?;
-                literal.extend_from_slice(escaped.encode_utf8(&mut buffer).as_bytes());
-                at += escaped.len_utf8();
-                continue;
-            }
-            _ => {
-                literal.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes());
-                at += char.len_utf8();
-                continue;
-            }
-        };
-        at += 1;
-        if !literal.is_empty() {
-            tokens.push(Token::Literal(std::mem::take(&mut literal)));
-        }
-        if special != Token::Star || tokens.last() != Some(&Token::Star) {
-            tokens.push(special);
-        }
-    }
-    if tokens.is_empty() {
-        return Ok(Component::Literal(literal));
-    }
-    if !literal.is_empty() {
-        tokens.push(Token::Literal(literal));
-    }
-    Ok(Component::Tokens(tokens))
-}
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "test")]
 
-/// A class from the text between its brackets.
-fn class(text: &str) -> Result<Token, GlobErrorKind> {
-    let (negated, text) = match text.strip_prefix(['!', '^']) {
-        Some(rest) => (true, rest),
-        None => (false, text),
-    };
-    let mut members: Vec<(char, bool)> = Vec::new();
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '\\' => members.push((chars.next().ok_or(GlobErrorKind::UnclosedClass)?, true)),
-            _ => members.push((char, false)),
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_globset_keep_their_meaning() {
+        for (text, kind) in [
+            ("[a", GlobErrorKind::UnclosedClass),
+            ("[z-a]", GlobErrorKind::ReversedRange),
+            ("{a", GlobErrorKind::UnclosedBrace),
+            ("a\\", GlobErrorKind::TrailingBackslash),
+            (&"{".repeat(101), GlobErrorKind::TooNested),
+        ] {
+            assert_eq!(build(text).unwrap_err(), kind, "{text}");
         }
     }
-    let mut ranges = Vec::new();
-    let mut rest = members.as_slice();
-    loop {
-        match rest {
-            [] => return Ok(Token::Class { negated, ranges }),
-            // A dash at either end, or an escaped one, is itself.
-            [(low, _), ('-', false), (high, _), tail @ ..] => {
-                if low > high {
-                    return Err(GlobErrorKind::ReversedRange);
-                }
-                ranges.push((*low, *high));
-                rest = tail;
+
+    proptest! {
+        #[test]
+        fn what_is_normal_stays_as_it_is(text in "[ab*?{},\\[\\]!^\\\\/.$é-]{0,24}") {
+            if let Ok(components) = split(&text) {
+                let once = join(&components);
+                let twice = join(&split(&once).unwrap());
+                prop_assert_eq!(once, twice);
             }
-            [(char, _), tail @ ..] => {
-                ranges.push((*char, *char));
-                rest = tail;
-            }
+        }
+
+        #[test]
+        fn an_escaped_name_is_plain(name in "[ab*?{},\\[\\]!^\\\\.é-]{1,12}") {
+            prop_assume!(name != ".");
+            let components = split(&escape(&name)).unwrap();
+            prop_assert_eq!(components.len(), 1);
+            prop_assert!(!components[0].wild && !components[0].braces);
+            prop_assert_eq!(&components[0].name, &name);
         }
     }
 }
