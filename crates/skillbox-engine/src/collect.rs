@@ -56,10 +56,12 @@ impl Session {
                 found.extend(batch.into_iter().take(room));
             })
             .await?;
-        let mut budget = Budget { file: spec.max_file_bytes, total: spec.max_total_bytes };
+        let mut budget = Budget::new(spec);
         let mut state = self.inner.state.lock().await;
         let files = found.into_iter().map(|file| output_file(&mut state, spec, &mut budget, file)).collect();
-        Ok(Collected { files, warnings: warnings(spec, &summary) })
+        let mut warnings = warnings(spec, &summary);
+        warnings.extend(budget.warnings(spec));
+        Ok(Collected { files, warnings })
     }
 
     /// Saves whole copies of collected files into a directory of the host, under the paths that they have in the workspace, and notes where in
@@ -108,10 +110,49 @@ impl Pieces {
     }
 }
 
-/// How many bytes of content may still be returned.
+/// How many bytes of content may still be returned, and how often that was too little.
 struct Budget {
     file: u64,
     total: u64,
+    cut_by_file: u64,
+    cut_by_total: u64,
+}
+
+impl Budget {
+    fn new(spec: &OutputSpec) -> Self {
+        Self { file: spec.max_file_bytes, total: spec.max_total_bytes, cut_by_file: 0, cut_by_total: 0 }
+    }
+
+    /// How much of a file of `size` bytes, of which `there` came, is returned.
+    fn take(&mut self, size: u64, there: u64) -> u64 {
+        let allowed = self.file.min(self.total).min(there);
+        if size > self.file {
+            self.cut_by_file += 1;
+        } else if allowed < size {
+            self.cut_by_total += 1;
+        }
+        self.total -= allowed;
+        allowed
+    }
+
+    fn warnings(&self, spec: &OutputSpec) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if self.cut_by_file > 0 {
+            let text = format!(
+                "the content of {} files was cut off at {} bytes, the limit for one file; save them to have all of it",
+                self.cut_by_file, spec.max_file_bytes
+            );
+            warnings.push(Warning::new("file_bytes_limit", text));
+        }
+        if self.cut_by_total > 0 {
+            let text = format!(
+                "the content of {} files was left out or cut off at {} bytes, the limit for all files; save them to have all of it",
+                self.cut_by_total, spec.max_total_bytes
+            );
+            warnings.push(Warning::new("total_bytes_limit", text));
+        }
+        warnings
+    }
 }
 
 fn output_file(
@@ -126,8 +167,7 @@ fn output_file(
     let mime_type = mime::mime_type(path.as_bytes(), &content).to_owned();
     let change = change(state, path.as_bytes(), found.created, found.touched);
     let wanted = is_text || spec.inline_binary;
-    let allowed = if wanted { budget.file.min(budget.total).min(content.len() as u64) } else { 0 };
-    budget.total -= allowed;
+    let allowed = if wanted { budget.take(found.size, content.len() as u64) } else { 0 };
     let inline = &content[..usize::try_from(allowed).unwrap_or(content.len())];
     let (text, content_base64) = if is_text {
         (text_of(inline), None)
