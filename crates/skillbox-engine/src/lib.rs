@@ -33,11 +33,13 @@
 
 mod admit;
 mod builder;
+mod changes;
 mod collect;
 mod engine;
 mod error;
 mod files;
 mod load;
+mod record;
 mod run;
 mod session;
 mod warm;

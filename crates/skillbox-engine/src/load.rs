@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use skillbox_executor::{ExecutorError, Sandbox, SkillMount};
-use skillbox_fs::{ConfinedDir, EntryKind, ImportOptions, Imported, Owner, Tree, copy_tree, remove_tree};
+use skillbox_fs::{ConfinedDir, ImportOptions, Imported, Owner, Tree, copy_tree, remove_tree};
 use skillbox_types::{MaterializeMethod, SkillDigest, SkillName, SkillUse, Warning, WorkspacePath};
 
+use crate::changes::local_changes;
 use crate::session::{SessionInner, SessionState};
-use crate::workspace::{EPHEMERAL, SKILL_LINKS, SessionDirs, make_links};
-use crate::{EngineError, Session};
+use crate::workspace::{EPHEMERAL, SessionDirs, make_links};
+use crate::{EngineError, Session, record};
 
 /// What to do when a skill changed at its source while its copy was changed in the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,12 +51,17 @@ pub struct Loaded {
 #[derive(Debug)]
 pub(crate) struct LoadedSkill {
     pub(crate) usage: SkillUse,
-    tree: Tree,
+    pub(crate) tree: Tree,
     /// Paths of the stored tree, read when first needed.
     entries: Option<HashSet<Vec<u8>>>,
 }
 
 impl LoadedSkill {
+    /// A skill that an earlier engine put into the workspace.
+    pub(crate) fn remembered(usage: SkillUse, tree: Tree) -> Self {
+        Self { usage, tree, entries: None }
+    }
+
     /// Whether the stored tree has a file at `path`, relative to the skill's folder.
     pub(crate) fn has(&mut self, path: &[u8]) -> bool {
         if self.entries.is_none() {
@@ -135,6 +141,9 @@ impl Session {
         sandbox.read(manifest.as_bytes(), 1, |_| Ok(())).await?;
         let usage = SkillUse { name: name.clone(), digest: imported.digest.clone(), method };
         state.loaded.insert(name.clone(), LoadedSkill { usage, tree, entries: None });
+        if !self.inner.id.as_str().starts_with(EPHEMERAL) {
+            record::write(&dirs.dir, state.loaded.values().map(|skill| &skill.usage))?;
+        }
         state.materializing += began.elapsed().saturating_sub(opened);
         Ok(loaded(&name, &imported, method, true, warnings))
     }
@@ -243,45 +252,4 @@ async fn copy(
         Ok(report.method)
     })
     .await?
-}
-
-/// Some of the paths of a working copy that differ from what was loaded.
-fn local_changes(dirs: &SessionDirs, skill: &LoadedSkill) -> Result<Vec<String>, EngineError> {
-    let name = skill.usage.name.as_str();
-    let is_ours = |path: &str, folder: &ConfinedDir| {
-        SKILL_LINKS.iter().any(|(link, target)| {
-            *link == path && folder.read_link(*link).is_ok_and(|found| found == target.as_bytes())
-        })
-    };
-    let mut changes = Vec::new();
-    if skill.usage.method == MaterializeMethod::Overlay {
-        let upper = ConfinedDir::open(&dirs.upper(name, skill.usage.digest.hex()))?;
-        for entry in upper.list("")? {
-            let entry = entry.display();
-            if !is_ours(&entry, &upper) {
-                changes.push(entry);
-            }
-        }
-    } else {
-        let copy = ConfinedDir::open(&dirs.workspace())?.open_dir("skills")?.open_dir(name)?;
-        let entries = skill.tree.entries()?;
-        let known: HashSet<&[u8]> = entries.iter().map(|entry| entry.path.as_slice()).collect();
-        for entry in &entries {
-            if let EntryKind::File { sha256, .. } = &entry.kind {
-                let same = copy
-                    .read(&entry.path, u64::MAX)
-                    .is_ok_and(|content| skillbox_fs::Sha256::of(&content) == *sha256);
-                if !same {
-                    changes.push(String::from_utf8_lossy(&entry.path).into_owned());
-                }
-            }
-        }
-        for entry in copy.list("")? {
-            if !known.contains(entry.as_bytes()) && !is_ours(&entry.display(), &copy) {
-                changes.push(entry.display());
-            }
-        }
-    }
-    changes.truncate(5);
-    Ok(changes)
 }

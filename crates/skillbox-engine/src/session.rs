@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use crate::load::LoadedSkill;
 use crate::warm::Warm;
 use crate::workspace::{EPHEMERAL, SessionDirs};
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, record};
 
 /// How a session is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,7 +93,9 @@ impl Session {
         };
         let id = if id.as_str().starts_with(EPHEMERAL) { dirs.id()? } else { id };
         let owner = crate::run::owner_of(&dirs.workspace());
-        let state = SessionState { owner, sandbox, opening: began.elapsed(), ..SessionState::default() };
+        let (loaded, warnings) = remembered(&engine, &dirs)?;
+        let opening = began.elapsed();
+        let state = SessionState { sandbox, owner, loaded, opening, warnings, ..SessionState::default() };
         Ok(Self {
             inner: Arc::new(SessionInner {
                 engine,
@@ -202,6 +204,27 @@ async fn find(engine: &Engine, id: &SessionId) -> Result<Option<SessionDirs>, En
 async fn create(engine: &Engine, id: &SessionId) -> Result<SessionDirs, EngineError> {
     let (state_dir, id) = (engine.inner.state_dir.clone(), id.clone());
     tokio::task::spawn_blocking(move || SessionDirs::create(&state_dir, &id)).await?
+}
+
+/// The skills that an earlier engine put into the workspace of a session that was kept.
+fn remembered(
+    engine: &Engine,
+    dirs: &SessionDirs,
+) -> Result<(BTreeMap<SkillName, LoadedSkill>, Vec<Warning>), EngineError> {
+    let mut loaded = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for (name, usage) in record::read(&dirs.dir)? {
+        match engine.inner.store.tree(&usage.digest) {
+            Ok(tree) => {
+                loaded.insert(name, LoadedSkill::remembered(usage, tree));
+            }
+            Err(error) => warnings.push(Warning::new(
+                "skill_forgotten",
+                format!("skill {name} has to be loaded again, since what it was made of is gone: {error}"),
+            )),
+        }
+    }
+    Ok((loaded, warnings))
 }
 
 /// A name for a session that nobody named.

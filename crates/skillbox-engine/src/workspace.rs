@@ -34,7 +34,7 @@ pub(crate) const SKILL_LINKS: [(&str, &str); 3] =
 #[derive(Debug)]
 pub(crate) struct SessionDirs {
     pub(crate) root: PathBuf,
-    dir: ConfinedDir,
+    pub(crate) dir: ConfinedDir,
     state: PathBuf,
     name: String,
     lock: File,

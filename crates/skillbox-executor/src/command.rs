@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use skillbox_init::protocol::{ExecSpec, ExitStatus, Rlimits};
+use skillbox_init::protocol::ExitStatus;
 use skillbox_init::{InitClient, SlotEvent, SlotEvents, SpawnStep};
-use skillbox_types::{End, Limits, Usage, Warning, WorkspacePath};
+use skillbox_types::{End, Usage, Warning};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -14,19 +14,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::end::{Verdict, end_of};
-use crate::sandbox::Ready;
+use crate::guard::Guard;
+use crate::spec::spec_of;
 use crate::stream::StreamReader;
-use crate::{Capture, CommandTree, Counts, ExecEvent, ExecOutcome, ExecPlan, ExecutorError, Sandbox, Stream};
+use crate::{Capture, CommandTree, ExecEvent, ExecOutcome, ExecPlan, ExecutorError, Sandbox, Stream};
 
-/// The workspace as every sandbox sees it.
-const WORKSPACE: &str = "/workspace";
 /// How long what a finished program left behind may still write before it is ended.
 const DRAIN: Duration = Duration::from_millis(100);
 /// How long the kernel may take to deliver what it must deliver, before the sandbox counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Processes of the supervisor's own that count against its user: itself, a parked child, and the reapers of some commands.
-const SUPERVISORS: u64 = 8;
 
 pub(crate) async fn run_command(
     sandbox: &Sandbox,
@@ -40,7 +36,7 @@ pub(crate) async fn run_command(
         if cancel.is_cancelled() {
             return Ok(never_started(End::Cancelled));
         }
-        let Ready { child, tree } = sandbox.ready().await?;
+        let Some((child, tree)) = sandbox.ready().await?.take() else { continue };
         let slot = child.slot;
         if let Some(tree) = &tree {
             tree.begin(&plan.limits)?;
@@ -60,23 +56,15 @@ pub(crate) async fn run_command(
             let slot = sandbox.new_slot();
             (slot, sandbox.run_dir(slot).as_str().as_bytes().to_vec())
         });
+        let counts = tree.as_ref().map(|tree| tree.counts()).unwrap_or_default();
+        let guard = Guard { client: &sandbox.client, slot, tree: tree.as_ref(), armed: true };
         let started = Instant::now();
-        let (slot_events, parking) = sandbox
-            .client
-            .exec(
-                slot,
-                spec_of(plan, &run_dir, tree.as_ref().map(|tree| tree.counts()).unwrap_or_default()),
-                park_next,
-            )
-            .await?;
+        let (slot_events, parking) = sandbox.client.exec(slot, spec_of(plan, &run_dir, counts), park_next)?;
         if let Some(parking) = parking {
             sandbox.prepare(parking);
         }
-        if let Some(events) = &events {
-            let _ = events.send(ExecEvent::Started).await;
-        }
         let command = Command {
-            guard: Guard { client: &sandbox.client, slot, tree: tree.as_ref(), armed: true },
+            guard,
             client: &sandbox.client,
             slot,
             tree: tree.as_ref(),
@@ -106,37 +94,6 @@ fn never_started(end: End) -> ExecOutcome {
     }
 }
 
-fn spec_of(plan: &ExecPlan, run_dir: &WorkspacePath, counts: Counts) -> ExecSpec {
-    let run = format!("RUN_DIR={WORKSPACE}/{run_dir}").into_bytes();
-    let bytes = |text: &str| text.as_bytes().to_vec().into();
-    ExecSpec {
-        program: bytes(plan.argv.first().map_or("", String::as_str)),
-        args: plan.argv.iter().map(|arg| bytes(arg)).collect(),
-        env: plan
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}={value}").into_bytes())
-            .chain([run])
-            .map(Into::into)
-            .collect(),
-        cwd: bytes(plan.cwd.as_str()),
-        make_dir: Some(bytes(run_dir.as_str())),
-        stdin_pipe: plan.stdin.is_some(),
-        rlimits: rlimits_of(&plan.limits, counts),
-    }
-}
-
-/// Where a cgroup counts memory and processes, limits of single processes would only get in its way.
-fn rlimits_of(limits: &Limits, counts: Counts) -> Rlimits {
-    Rlimits {
-        cpu_seconds: limits.cpu_time.map(|time| time.as_secs().max(1)),
-        file_size_bytes: Some(limits.file_size_bytes),
-        open_files: Some(limits.open_files),
-        processes: (!counts.processes).then(|| limits.pids.saturating_add(SUPERVISORS)),
-        data_bytes: (!counts.memory).then_some(limits.memory_bytes),
-    }
-}
-
 struct Pipes {
     stdout: StreamReader,
     stderr: StreamReader,
@@ -156,32 +113,6 @@ impl Pipes {
             () = self.stdout.advance(events), if self.stdout.is_open() => {}
             () = self.stderr.advance(events), if self.stderr.is_open() => {}
             else => std::future::pending().await,
-        }
-    }
-}
-
-/// Ends the command's tree if its future is dropped.
-struct Guard<'a> {
-    client: &'a Arc<InitClient>,
-    slot: u64,
-    tree: Option<&'a Arc<dyn CommandTree>>,
-    armed: bool,
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        let (client, slot, tree) = (self.client.clone(), self.slot, self.tree.cloned());
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                match tree {
-                    Some(tree) => drop(tree.end().await),
-                    None => drop(client.end_tree(slot).await),
-                }
-                client.forget(slot);
-            });
         }
     }
 }
@@ -206,6 +137,19 @@ struct Ended {
     max_rss_bytes: u64,
     leftovers: u32,
     at: Instant,
+}
+
+impl Ended {
+    fn from_event(event: &SlotEvent) -> Option<Self> {
+        let SlotEvent::Exited { status, cpu_us, max_rss_bytes, leftovers } = *event else { return None };
+        Some(Self {
+            status,
+            cpu: Duration::from_micros(cpu_us),
+            max_rss_bytes,
+            leftovers,
+            at: Instant::now(),
+        })
+    }
 }
 
 enum Ran {
@@ -250,6 +194,7 @@ impl Command<'_> {
             return Ran::Finished(Box::new(self.lost()));
         };
         self.finish_tree(&ended, verdict.is_some()).await;
+        self.drain_to_end(plan, cancel).await;
         if let Some(feeding) = feeding {
             feeding.abort();
         }
@@ -271,24 +216,24 @@ impl Command<'_> {
             }
         };
         tokio::pin!(expired);
+        let mut told = self.events.is_none();
         loop {
             tokio::select! {
                 biased;
                 event = self.slot_events.next() => match event {
-                    Some(SlotEvent::Exited { status, cpu_us, max_rss_bytes, leftovers }) => {
-                        let cpu = Duration::from_micros(cpu_us);
-                        return Wake::Ended(Ended { status, cpu, max_rss_bytes, leftovers, at: Instant::now() });
-                    }
                     Some(SlotEvent::SpawnFailed(failure)) => {
                         let errno = (failure.step != SpawnStep::Rlimit).then_some(failure.errno);
                         return Wake::Never(End::SpawnFailed { message: failure.message(), errno });
                     }
-                    Some(SlotEvent::TreeGone { .. }) => {}
+                    Some(event) => if let Some(ended) = Ended::from_event(&event) {
+                        return Wake::Ended(ended);
+                    },
                     None => return Wake::Lost,
                 },
                 () = cancel.cancelled() => return Wake::Stop(Verdict::Cancelled),
                 limit = &mut expired => return Wake::Stop(Verdict::TimedOut(limit)),
-                () = self.pipes.advance(self.events) => {
+                () = tell_start(self.events), if !told => told = true,
+                () = self.pipes.advance(self.events), if told => {
                     if plan.limits.output_kill_bytes.is_some_and(|limit| self.pipes.total() > limit) {
                         return Wake::Stop(Verdict::TooMuchOutput);
                     }
@@ -301,7 +246,7 @@ impl Command<'_> {
     async fn stop(&mut self, cause: Verdict, grace: Duration) -> Option<Ended> {
         let mut ended = None;
         if cause != Verdict::TooMuchOutput {
-            self.signal_tree(libc::SIGTERM).await;
+            self.signal_tree(libc::SIGTERM);
             ended = self.await_end(Instant::now() + grace).await?;
         }
         if ended.is_none() || self.tree.is_some_and(|tree| !tree.is_empty()) {
@@ -311,7 +256,7 @@ impl Command<'_> {
                         self.warnings.push(Warning::new("kill_failed", error.to_string()));
                     }
                 }
-                None => drop(self.client.signal(self.slot, libc::SIGKILL, true).await),
+                None => drop(self.client.signal(self.slot, libc::SIGKILL, true)),
             }
         }
         match ended {
@@ -320,10 +265,10 @@ impl Command<'_> {
         }
     }
 
-    async fn signal_tree(&self, signal: i32) {
+    fn signal_tree(&self, signal: i32) {
         match self.tree {
             Some(tree) => tree.signal(signal),
-            None => drop(self.client.signal(self.slot, signal, true).await),
+            None => drop(self.client.signal(self.slot, signal, true)),
         }
     }
 
@@ -334,11 +279,9 @@ impl Command<'_> {
             tokio::select! {
                 biased;
                 event = self.slot_events.next() => match event {
-                    Some(SlotEvent::Exited { status, cpu_us, max_rss_bytes, leftovers }) => {
-                        let cpu = Duration::from_micros(cpu_us);
-                        return Some(Some(Ended { status, cpu, max_rss_bytes, leftovers, at: Instant::now() }));
-                    }
-                    Some(_) => {}
+                    Some(event) => if let Some(ended) = Ended::from_event(&event) {
+                        return Some(Some(ended));
+                    },
                     None => return None,
                 },
                 () = sleep_until(deadline) => return Some(None),
@@ -379,7 +322,32 @@ impl Command<'_> {
                 ),
             ));
         }
-        self.drain_until(Instant::now() + DRAIN).await;
+    }
+
+    /// Reads the pipes to their end, which is near: nothing of the tree holds them any more. Whoever else got hold of one is waited for as long as
+    /// it writes. A slow listener is waited for until the command's own deadline; then the rest is kept without telling.
+    async fn drain_to_end(&mut self, plan: &ExecPlan, cancel: &CancellationToken) {
+        let mut events = self.events;
+        let deadline = plan.timeout.map(|timeout| self.started + timeout);
+        while self.pipes.are_open() {
+            if let Some(listener) = events {
+                let expired = async {
+                    match deadline {
+                        Some(deadline) => sleep_until(deadline).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    room = listener.reserve() => drop(room),
+                    () = cancel.cancelled() => events = None,
+                    () = expired => events = None,
+                }
+            }
+            if tokio::time::timeout(DRAIN, self.pipes.advance(events)).await.is_err() {
+                break;
+            }
+        }
         self.pipes.stdout.close();
         self.pipes.stderr.close();
     }
@@ -393,7 +361,7 @@ impl Command<'_> {
     }
 
     async fn end_tree_inside(&mut self) -> u32 {
-        if self.client.end_tree(self.slot).await.is_err() {
+        if self.client.end_tree(self.slot).is_err() {
             return 0;
         }
         let deadline = Instant::now() + PATIENCE;
@@ -462,6 +430,13 @@ impl Command<'_> {
             warnings: self.warnings,
             slot: Some(self.slot),
         }
+    }
+}
+
+/// Waits for room, as for any event.
+async fn tell_start(events: Option<&mpsc::Sender<ExecEvent>>) {
+    if let Some(events) = events {
+        let _ = events.send(ExecEvent::Started).await;
     }
 }
 

@@ -34,10 +34,12 @@ pub(crate) fn end_of(status: ExitStatus, cpu: Duration, tree: &TreeUsage, limits
         ExitStatus::Code(exit_code) => return End::Exited { exit_code },
         ExitStatus::Signal(signal) => signal,
     };
-    let cpu_used_up =
-        limits.cpu_time.is_some_and(|limit| cpu >= limit.saturating_sub(Duration::from_millis(20)));
+    // The kernel charges whole ticks against the limit, so SIGXCPU comes before the measured time is up; the hard limit, a second
+    // later, kills.
+    let used = |halves: u32| limits.cpu_time.is_some_and(|limit| cpu * 2 >= limit * halves);
     match Signal::try_from(signal) {
-        Ok(Signal::SIGXCPU | Signal::SIGKILL) if cpu_used_up => End::LimitExceeded { limit: Limit::CpuTime },
+        Ok(Signal::SIGXCPU) if used(1) => End::LimitExceeded { limit: Limit::CpuTime },
+        Ok(Signal::SIGKILL) if used(2) => End::LimitExceeded { limit: Limit::CpuTime },
         // The kernel counts what it kills for memory; a bare SIGKILL proves nothing.
         Ok(Signal::SIGKILL) if tree.oom_kills > 0 => End::OomKilled,
         Ok(Signal::SIGXFSZ) => End::LimitExceeded { limit: Limit::FileSize },

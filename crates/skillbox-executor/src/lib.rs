@@ -15,8 +15,10 @@ mod command;
 mod end;
 mod error;
 mod executor;
+mod guard;
 mod plan;
 mod sandbox;
+mod spec;
 mod stream;
 
 pub use capture::Capture;

@@ -15,11 +15,27 @@ use crate::{
     Placement, SkillMount,
 };
 
-/// A parked child that is ready to become a command.
+/// A parked child that is ready to become a command; ended when nobody wants it.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    pub(crate) child: ParkedChild,
-    pub(crate) tree: Option<Arc<dyn CommandTree>>,
+    child: Option<ParkedChild>,
+    tree: Option<Arc<dyn CommandTree>>,
+    client: Arc<InitClient>,
+}
+
+impl Ready {
+    /// Takes the child out, for its command.
+    pub(crate) fn take(mut self) -> Option<(ParkedChild, Option<Arc<dyn CommandTree>>)> {
+        Some((self.child.take()?, self.tree.take()))
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        if let Some(child) = &self.child {
+            let _ = self.client.end_tree(child.slot);
+        }
+    }
 }
 
 type ReadyTask = JoinHandle<Result<Ready, ExecutorError>>;
@@ -40,7 +56,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// Puts a sandbox together whose workspace is in place, and has its first child parked; `runs` is the folder in which each
     /// command gets a folder of its own.
-    pub async fn new(
+    pub fn new(
         client: InitClient,
         placement: Arc<dyn Placement>,
         isolation: Arc<Isolation>,
@@ -55,7 +71,7 @@ impl Sandbox {
             next: Mutex::default(),
         };
         let slot = sandbox.new_slot();
-        let parking = sandbox.client.park(slot, sandbox.run_dir(slot).as_str().as_bytes()).await?;
+        let parking = sandbox.client.park(slot, sandbox.run_dir(slot).as_str().as_bytes())?;
         sandbox.prepare(parking);
         Ok(sandbox)
     }
@@ -164,13 +180,13 @@ impl Sandbox {
         }
         // What was parked ahead is gone, for example killed by a script; a fresh one says whether that is all.
         let slot = self.new_slot();
-        let parking = self.client.park(slot, self.run_dir(slot).as_str().as_bytes()).await?;
-        make_ready(parking, self.placement.clone()).await
+        let parking = self.client.park(slot, self.run_dir(slot).as_str().as_bytes())?;
+        make_ready(parking, self.placement.clone(), self.client.clone()).await
     }
 
     /// Gets the next child ready in the background.
     pub(crate) fn prepare(&self, parking: Parking) {
-        let task = tokio::spawn(make_ready(parking, self.placement.clone()));
+        let task = tokio::spawn(make_ready(parking, self.placement.clone(), self.client.clone()));
         if let Some(older) = self.lock_next().replace(task) {
             older.abort();
         }
@@ -190,10 +206,16 @@ impl Sandbox {
     }
 }
 
-async fn make_ready(parking: Parking, placement: Arc<dyn Placement>) -> Result<Ready, ExecutorError> {
-    let child = parking.wait().await?;
-    let tree = placement.adopt(&child).await?;
-    Ok(Ready { child, tree })
+async fn make_ready(
+    parking: Parking,
+    placement: Arc<dyn Placement>,
+    client: Arc<InitClient>,
+) -> Result<Ready, ExecutorError> {
+    let mut ready = Ready { child: Some(parking.wait().await?), tree: None, client };
+    if let Some(child) = &ready.child {
+        ready.tree = placement.adopt(child).await?;
+    }
+    Ok(ready)
 }
 
 fn joined(

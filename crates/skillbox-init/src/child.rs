@@ -16,6 +16,9 @@ use crate::protocol::{ExecSpec, Rlimits};
 use crate::spawn_error::{SpawnFailure, SpawnStep};
 use crate::sys::read_head;
 
+/// How often a lookup is tried that a rename elsewhere came in the way of.
+const MAX_RETRIES: u32 = 1000;
+
 /// Becomes the program of `spec`; returns only on failure.
 pub(crate) fn become_program(spec: &ExecSpec, workspace: &Path) -> SpawnFailure {
     match try_become(spec, workspace) {
@@ -25,12 +28,7 @@ pub(crate) fn become_program(spec: &ExecSpec, workspace: &Path) -> SpawnFailure 
 }
 
 fn try_become(spec: &ExecSpec, workspace: &Path) -> Result<std::convert::Infallible, SpawnFailure> {
-    let fail = |step, errno: i32, path: &[u8]| SpawnFailure {
-        step,
-        errno,
-        path: String::from_utf8_lossy(path).into_owned(),
-        interpreter: None,
-    };
+    let fail = SpawnFailure::new;
     let raw = RustixErrno::raw_os_error;
 
     let root = openat(CWD, workspace, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -64,6 +62,9 @@ fn try_become(spec: &ExecSpec, workspace: &Path) -> Result<std::convert::Infalli
         Err(errno) => errno,
     };
     let mut failure = fail(SpawnStep::Exec, errno as i32, program.as_bytes());
+    // The kernel's answer to a directory is EACCES, which would send its owner after the wrong cause.
+    failure.is_directory = rustix::fs::stat(&program)
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir());
     failure.interpreter = interpreter_of(program.as_bytes());
     Err(failure)
 }
@@ -71,13 +72,16 @@ fn try_become(spec: &ExecSpec, workspace: &Path) -> Result<std::convert::Infalli
 /// Opens a folder of the workspace; links are followed while they stay beneath it.
 fn open_beneath(root: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let path = if path.is_empty() { b"." } else { path };
-    openat2(
-        root,
-        OsStr::from_bytes(path),
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-    )
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    // A rename or mount anywhere on the machine makes the kernel unsure about `..`, and it says so: EAGAIN, openat2(2).
+    for _ in 0..MAX_RETRIES {
+        match openat2(root, OsStr::from_bytes(path), flags, Mode::empty(), resolve) {
+            Err(RustixErrno::AGAIN) => {}
+            other => return other,
+        }
+    }
+    Err(RustixErrno::AGAIN)
 }
 
 /// Makes the folder of a command, with the folders above it.

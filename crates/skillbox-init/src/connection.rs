@@ -1,13 +1,16 @@
 //! The host's end of the connection: frames and descriptors over a non-blocking socket.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
+use tokio::sync::Notify;
 
 use crate::wire::{FrameBuffer, WireError, encode};
 
@@ -37,18 +40,22 @@ const MAX_WAITING_FDS: usize = 64;
 /// Descriptors that one `recvmsg(2)` takes; the kernel discards more.
 const FDS_PER_READ: usize = 16;
 
-/// The socket. Reading and writing may happen at the same time, each from one task.
+/// The socket.
+///
+/// Sending never waits: what the socket does not take at once goes out from [`HostConnection::flush`]. So nobody who stops waiting can leave
+/// half a frame behind.
 #[derive(Debug)]
-pub struct HostConnection {
+pub(crate) struct HostConnection {
     socket: UnixStream,
-    writing: tokio::sync::Mutex<()>,
+    outbox: Mutex<VecDeque<u8>>,
+    filled: Notify,
 }
 
 /// The reading half's state.
 #[derive(Debug, Default)]
 pub(crate) struct ReadState {
     buffer: FrameBuffer,
-    fds: std::collections::VecDeque<OwnedFd>,
+    fds: VecDeque<OwnedFd>,
     piece: Vec<u8>,
 }
 
@@ -63,32 +70,57 @@ impl ReadState {
 
 impl HostConnection {
     /// Wraps one end of a stream socket pair. Must be called within a tokio runtime.
-    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let socket = UnixStream::from_std(socket.into())?;
-        Ok(Self { socket, writing: tokio::sync::Mutex::new(()) })
+        Ok(Self { socket, outbox: Mutex::default(), filled: Notify::new() })
     }
 
-    /// Sends a message.
-    pub(crate) async fn send<T: Serialize + Sync>(&self, message: &T) -> Result<(), ConnectionError> {
+    /// Sends a message, or puts it behind those that wait.
+    pub(crate) fn send<T: Serialize>(&self, message: &T) -> Result<(), ConnectionError> {
         let frame = encode(message)?;
-        let _turn = self.writing.lock().await;
+        let mut outbox = self.outbox();
+        let sent = if outbox.is_empty() { self.write(&frame)? } else { 0 };
+        if sent < frame.len() {
+            outbox.extend(&frame[sent..]);
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, for as long as the connection lasts.
+    pub(crate) async fn flush(&self) -> Result<(), ConnectionError> {
+        loop {
+            self.filled.notified().await;
+            while !self.outbox().is_empty() {
+                self.socket.writable().await.map_err(closed)?;
+                let mut outbox = self.outbox();
+                let sent = self.write(outbox.as_slices().0)?;
+                outbox.drain(..sent);
+            }
+        }
+    }
+
+    /// Writes as much as the socket takes now.
+    fn write(&self, bytes: &[u8]) -> Result<usize, ConnectionError> {
         let mut sent = 0;
-        while sent < frame.len() {
+        while sent < bytes.len() {
             let write = || {
-                rustix::net::send(&self.socket, &frame[sent..], rustix::net::SendFlags::NOSIGNAL)
+                rustix::net::send(&self.socket, &bytes[sent..], rustix::net::SendFlags::NOSIGNAL)
                     .map_err(io::Error::from)
             };
-            match write() {
-                Ok(n) => sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    sent += self.socket.async_io(Interest::WRITABLE, write).await.map_err(closed)?;
-                }
+            match self.socket.try_io(Interest::WRITABLE, write) {
+                Ok(count) => sent += count,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(closed(e)),
             }
         }
-        Ok(())
+        Ok(sent)
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, VecDeque<u8>> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next message.

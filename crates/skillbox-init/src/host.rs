@@ -120,11 +120,13 @@ impl Shared {
 pub struct InitClient {
     shared: Arc<Shared>,
     reader: tokio::task::JoinHandle<()>,
+    writer: tokio::task::JoinHandle<()>,
 }
 
 impl Drop for InitClient {
     fn drop(&mut self) {
         self.reader.abort();
+        self.writer.abort();
     }
 }
 
@@ -149,13 +151,15 @@ impl InitClient {
             lost: watch::Sender::new(false),
         });
         let reader = tokio::spawn(read_loop(shared.clone(), reading));
-        Ok(Self { shared, reader })
+        let writing = shared.clone();
+        let writer = tokio::spawn(async move { drop(writing.connection.flush().await) });
+        Ok(Self { shared, reader, writer })
     }
 
     /// Asks for a parked child. The answer is awaited apart from the asking, so that parking can run ahead.
-    pub async fn park(&self, slot: u64, run_dir: &[u8]) -> Result<Parking, ConnectionError> {
+    pub fn park(&self, slot: u64, run_dir: &[u8]) -> Result<Parking, ConnectionError> {
         let parking = self.expect_parked(slot)?;
-        self.shared.connection.send(&ToInit::Park { slot, run_dir: ByteBuf::from(run_dir) }).await?;
+        self.shared.connection.send(&ToInit::Park { slot, run_dir: ByteBuf::from(run_dir) })?;
         Ok(parking)
     }
 
@@ -170,7 +174,7 @@ impl InitClient {
     }
 
     /// Executes a command in a parked slot, and asks for the next parked child in the same breath.
-    pub async fn exec(
+    pub fn exec(
         &self,
         slot: u64,
         spec: ExecSpec,
@@ -186,18 +190,18 @@ impl InitClient {
             state.slots.insert(slot, SlotEntry { events: sender, ended: false });
         }
         let park_next = park_next.map(|(next, run_dir)| (next, ByteBuf::from(run_dir)));
-        self.shared.connection.send(&ToInit::Exec { slot, spec, park_next }).await?;
+        self.shared.connection.send(&ToInit::Exec { slot, spec, park_next })?;
         Ok((SlotEvents { receiver }, parking))
     }
 
     /// Sends a signal to a slot's program, or to its whole tree.
-    pub async fn signal(&self, slot: u64, signal: i32, whole_tree: bool) -> Result<(), ConnectionError> {
-        self.shared.connection.send(&ToInit::Signal { slot, signal, whole_tree }).await
+    pub fn signal(&self, slot: u64, signal: i32, whole_tree: bool) -> Result<(), ConnectionError> {
+        self.shared.connection.send(&ToInit::Signal { slot, signal, whole_tree })
     }
 
     /// Ends what is left of a slot's tree; [`SlotEvent::TreeGone`] answers.
-    pub async fn end_tree(&self, slot: u64) -> Result<(), ConnectionError> {
-        self.shared.connection.send(&ToInit::EndTree { slot }).await
+    pub fn end_tree(&self, slot: u64) -> Result<(), ConnectionError> {
+        self.shared.connection.send(&ToInit::EndTree { slot })
     }
 
     /// Forgets a slot whose last event was heard.
@@ -219,7 +223,7 @@ impl InitClient {
     /// Writes a whole file into the workspace.
     pub async fn put(&self, path: &[u8], content: Vec<u8>, executable: bool) -> Result<(), FilesError> {
         let op = FileOp::Put { path: ByteBuf::from(path), content: ByteBuf::from(content), executable };
-        let mut replies = self.file_request(op).await?;
+        let mut replies = self.file_request(op)?;
         match replies.next().await? {
             FileReply::Done => Ok(()),
             other => Err(unexpected(&other)),
@@ -232,7 +236,7 @@ impl InitClient {
         op: CollectOp,
         mut visit: impl FnMut(Vec<FoundFile>) + Send,
     ) -> Result<CollectSummary, FilesError> {
-        let mut replies = self.file_request(FileOp::Collect(op)).await?;
+        let mut replies = self.file_request(FileOp::Collect(op))?;
         loop {
             match replies.next().await? {
                 FileReply::Files(files) => visit(files),
@@ -249,7 +253,7 @@ impl InitClient {
         max_bytes: u64,
         mut visit: impl FnMut(&[u8]) -> std::io::Result<()> + Send,
     ) -> Result<u64, FilesError> {
-        let mut replies = self.file_request(FileOp::Read { path: ByteBuf::from(path), max_bytes }).await?;
+        let mut replies = self.file_request(FileOp::Read { path: ByteBuf::from(path), max_bytes })?;
         let mut total = 0;
         loop {
             match replies.next().await? {
@@ -271,7 +275,7 @@ impl InitClient {
         }
     }
 
-    async fn file_request(&self, op: FileOp) -> Result<Replies<'_>, FilesError> {
+    fn file_request(&self, op: FileOp) -> Result<Replies<'_>, FilesError> {
         let request = self.shared.requests.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel(WAITING_REPLIES);
         {
@@ -282,7 +286,7 @@ impl InitClient {
             state.files.insert(request, sender);
         }
         let replies = Replies { shared: &self.shared, request, receiver };
-        self.shared.connection.send(&ToInit::File { request, op }).await?;
+        self.shared.connection.send(&ToInit::File { request, op })?;
         Ok(replies)
     }
 }
@@ -368,8 +372,11 @@ fn dispatch(shared: &Shared, reading: &mut ReadState, message: FromInit) -> Resu
         FromInit::Ready { .. } => return Err(ConnectionError::Protocol("ready came twice".to_owned())),
         FromInit::Parked { slot } => {
             let [pidfd, stdin, stdout, stderr] = reading.take_fds()?;
-            if let Some(waiting) = state.parks.remove(&slot) {
-                let _ = waiting.send(Ok(ParkedChild { slot, pidfd, stdin, stdout, stderr }));
+            let child = ParkedChild { slot, pidfd, stdin, stdout, stderr };
+            let taken = state.parks.remove(&slot).is_some_and(|waiting| waiting.send(Ok(child)).is_ok());
+            if !taken {
+                // Nobody waits for it any more.
+                shared.connection.send(&ToInit::EndTree { slot })?;
             }
         }
         FromInit::ParkFailed { slot, errno } => {

@@ -40,7 +40,7 @@ mod supervisor;
 mod sys;
 mod wire;
 
-pub use connection::{ConnectionError, HostConnection};
+pub use connection::ConnectionError;
 pub use host::{FilesError, InitClient, ParkedChild, Parking, SlotEvent, SlotEvents};
 pub use spawn_error::{SpawnFailure, SpawnStep};
 pub use supervisor::{SupervisorConfig, TreeTracking, run as run_supervisor};

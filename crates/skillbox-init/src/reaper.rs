@@ -110,12 +110,7 @@ pub(crate) fn run(mut control: FrameSocket, workspace: &Path) -> ! {
 
 /// Starts the program in a child; the failure to do so comes back over a pipe that closes when it succeeds.
 fn start(spec: &ExecSpec, workspace: &Path) -> Result<Pid, SpawnFailure> {
-    let request = |errno: Errno| SpawnFailure {
-        step: SpawnStep::Request,
-        errno: errno as i32,
-        path: String::new(),
-        interpreter: None,
-    };
+    let request = |errno: Errno| SpawnFailure::new(SpawnStep::Request, errno as i32, b"");
     let (ours, theirs) = crate::sys::stream_pair().map_err(request)?;
     let theirs = FrameSocket::new(theirs);
     let program = fork_child(|| {
@@ -151,15 +146,7 @@ fn supervise(mut control: FrameSocket, program: Pid) -> io::Result<()> {
                 control.send(&FromChild::Exited { status, cpu_us, max_rss_bytes, leftovers }, &[])?;
             }
         }
-        let mut waiting = [
-            PollFd::new(control.as_fd(), PollFlags::POLLIN),
-            PollFd::new(children.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut waiting, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        while let Ok(Some(_)) = children.read_signal() {}
+        // Before the wait: what came together with the command is in the socket's buffer, and wakes nobody.
         while let Some(message) = control.try_receive()? {
             match message {
                 ToChild::Exec(_) => {}
@@ -184,6 +171,15 @@ fn supervise(mut control: FrameSocket, program: Pid) -> io::Result<()> {
         if control.is_closed() {
             return Ok(());
         }
+        let mut waiting = [
+            PollFd::new(control.as_fd(), PollFlags::POLLIN),
+            PollFd::new(children.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut waiting, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        while let Ok(Some(_)) = children.read_signal() {}
     }
 }
 

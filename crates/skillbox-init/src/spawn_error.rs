@@ -33,6 +33,16 @@ pub struct SpawnFailure {
     pub path: String,
     /// The interpreter of the program's `#!` line, where it has one.
     pub interpreter: Option<String>,
+    /// Whether `path` is a directory.
+    pub is_directory: bool,
+}
+
+impl SpawnFailure {
+    /// A failure of `step`, about which no more is known than the kernel's answer.
+    pub(crate) fn new(step: SpawnStep, errno: i32, path: &[u8]) -> Self {
+        let path = String::from_utf8_lossy(path).into_owned();
+        Self { step, errno, path, interpreter: None, is_directory: false }
+    }
 }
 
 impl SpawnFailure {
@@ -61,6 +71,9 @@ impl SpawnFailure {
                 ),
                 None => format!("program {path:?} does not exist"),
             },
+            (SpawnStep::Exec, _) if self.is_directory => {
+                format!("{path:?} is a directory; name a program or a script in it")
+            }
             (SpawnStep::Exec, libc::EACCES) => format!(
                 "{path:?} is not executable; set its execute bit (chmod +x), or name its interpreter: python3 {path}"
             ),

@@ -334,9 +334,7 @@ fn waitid_any() -> nix::Result<()> {
 
 /// The command never reached its child: nothing ran, and it may be tried again.
 fn never_received(slot: u64) -> FromInit {
-    let failure =
-        SpawnFailure { step: SpawnStep::Request, errno: libc::ESRCH, path: String::new(), interpreter: None };
-    FromInit::SpawnFailed { slot, failure }
+    FromInit::SpawnFailed { slot, failure: SpawnFailure::new(SpawnStep::Request, libc::ESRCH, b"") }
 }
 
 /// The life of a parked child.

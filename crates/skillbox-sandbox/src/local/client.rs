@@ -177,6 +177,7 @@ impl LauncherClient {
     /// Ends the launcher and waits until it, and with it every sandbox, is gone.
     pub(crate) async fn shut_down(&self) {
         self.reader.abort();
+        self.shared.lose();
         let _ = rustix::net::shutdown(&self.shared.socket, rustix::net::Shutdown::Both);
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
         let _ = tokio::task::spawn_blocking(move || reap(child)).await;
@@ -195,6 +196,13 @@ impl Drop for LauncherClient {
 }
 
 impl Shared {
+    /// Answers everybody who waits that there is no launcher any more.
+    fn lose(&self) {
+        let mut waiting = self.waiting();
+        waiting.lost = true;
+        waiting.requests.clear();
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -268,7 +276,5 @@ async fn read_loop(shared: Arc<Shared>) {
             let _ = waiting.send(answer);
         }
     }
-    let mut waiting = shared.waiting();
-    waiting.lost = true;
-    waiting.requests.clear();
+    shared.lose();
 }

@@ -1,6 +1,6 @@
 //! What the local executor is configured with.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use skillbox_executor::ExecutorError;
 use skillbox_types::IsolationLevel;
@@ -63,18 +63,27 @@ impl LocalConfig {
     fn check_runtime_dir(&self, dir: &Path) -> Result<(), ExecutorError> {
         let refuse =
             |why: &str| Err(ExecutorError::Config(format!("the runtime directory {} {why}", dir.display())));
-        if !dir.is_absolute() {
-            return refuse("is not an absolute path");
+        let plain = dir.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        if !dir.is_absolute() || !plain {
+            return refuse("is not an absolute path without \"..\"");
         }
-        match std::fs::metadata(dir) {
-            Ok(metadata) if metadata.is_dir() => {}
+        match std::fs::canonicalize(dir) {
+            Ok(real) if real != dir => {
+                return refuse(&format!("passes a link; give the folder itself, {}", real.display()));
+            }
+            Ok(_) if dir.is_dir() => {}
             Ok(_) => return refuse("is not a directory"),
             Err(error) => return refuse(&format!("cannot be used: {error}; create it or leave it out")),
         }
-        for hidden in
-            ["/", "/proc", "/sys", "/dev", "/etc", "/run", "/tmp", "/var", "/home", "/root", "/workspace"]
-        {
-            if dir == Path::new(hidden) {
+        for private in ["/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/workspace"] {
+            if dir.starts_with(private) {
+                return refuse(&format!(
+                    "lies below {private}, where every sandbox has something of its own; install it elsewhere"
+                ));
+            }
+        }
+        for broad in ["/", "/etc", "/run", "/var", "/home", "/root"] {
+            if dir == Path::new(broad) {
                 return refuse(
                     "holds more than interpreters and libraries; name the folder inside it that does",
                 );

@@ -256,7 +256,7 @@ impl Running {
         });
         self.launcher.attach_workspace(id, spec.workspace, spec.home).await?;
         let client = InitClient::connect(ours).await?;
-        Sandbox::new(client, placement, self.isolation.clone(), spec.runs).await
+        Sandbox::new(client, placement, self.isolation.clone(), spec.runs)
     }
 }
 

@@ -87,7 +87,11 @@ impl Placement for LocalPlacement {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let closed = self.launcher.close(self.id).await;
+        let closed = match self.launcher.close(self.id).await {
+            // With the launcher everything in its sandboxes ended.
+            Err(_) if self.launcher.is_lost() => Ok(()),
+            closed => closed,
+        };
         let cgroup = self.cgroup.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Nothing runs in it any more; its directories go while others go on.
         tokio::task::spawn_blocking(move || cgroup.map(SessionCgroup::remove));

@@ -10,4 +10,6 @@
 )]
 
 mod cgroup;
+mod contract;
+mod local;
 mod seccomp;
