@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use skillbox_executor::Executor;
-use skillbox_fs::Store;
+use skillbox_fs::{ImportOptions, Store};
 use skillbox_skill::{Repository, Root, ScanOptions};
 use skillbox_types::Limits;
 
@@ -28,6 +28,7 @@ pub struct EngineBuilder {
     grace: Duration,
     path_dirs: Vec<String>,
     warm: usize,
+    import: ImportOptions,
 }
 
 impl EngineBuilder {
@@ -41,6 +42,7 @@ impl EngineBuilder {
             grace: GRACE,
             path_dirs: Vec::new(),
             warm: 0,
+            import: ImportOptions::default(),
         }
     }
 
@@ -87,6 +89,14 @@ impl EngineBuilder {
         self
     }
 
+    /// How long a skill's source that was looked at counts as unchanged. Zero by default: each loading looks at every file of the source, which takes about a
+    /// microsecond for each. With a longer time an edit may be noticed that much later, and loading costs the same whatever the skill's size.
+    #[must_use]
+    pub fn trust_sources_for(mut self, time: Duration) -> Self {
+        self.import.trust_for = time;
+        self
+    }
+
     /// Opens the store, scans the roots, and clears away what dead engines left. Sandboxes are not touched yet.
     pub async fn build(self) -> Result<Engine, EngineError> {
         let engine = tokio::task::spawn_blocking(move || self.build_blocking()).await??;
@@ -98,8 +108,8 @@ impl EngineBuilder {
         files::make_state_dir(&self.state_dir)
             .map_err(|source| EngineError::StateDir { path: self.state_dir.display().to_string(), source })?;
         let store = Store::open(&Engine::store_dir(&self.state_dir))?;
-        workspace::reclaim(&self.state_dir)?;
         let alive = files::engine_lock(&self.state_dir)?;
+        workspace::reclaim(&self.state_dir, alive.is_alone)?;
         if alive.is_alone {
             // No engine is at work, so only sessions that were kept use anything: those have pins.
             let sessions = self.state_dir.join("sessions");
@@ -115,6 +125,7 @@ impl EngineBuilder {
             grace: self.grace,
             path_dirs: self.path_dirs,
             warm: self.warm,
+            import: self.import,
             background: std::sync::Mutex::default(),
             _alive: alive.share()?,
         }))

@@ -5,7 +5,7 @@ use std::io::Read;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use skillbox_executor::{CollectOp, CollectSummary, FoundFile, Sandbox};
-use skillbox_fs::{ConfinedDir, glob::PatternSet, hex, mime, save_file};
+use skillbox_fs::{ConfinedDir, Sha256, glob::PatternSet, hex, mime, save_file};
 use skillbox_types::{Change, FileName, OutputFile, OutputSpec, SkillName, Warning};
 
 use crate::session::SessionState;
@@ -65,23 +65,47 @@ impl Session {
     }
 
     /// Saves whole copies of collected files into a directory of the host, under the paths that they have in the workspace, and notes where in
-    /// [`OutputFile::saved_to`].
-    pub async fn save(&self, files: &mut [OutputFile], dir: &std::path::Path) -> Result<(), EngineError> {
+    /// [`OutputFile::saved_to`]. Answers a warning for each file that could not be saved; only the directory itself is an error.
+    pub async fn save(
+        &self,
+        files: &mut [OutputFile],
+        dir: &std::path::Path,
+    ) -> Result<Vec<Warning>, EngineError> {
+        let target = ConfinedDir::open(dir)?;
         let sandbox = {
             let mut state = self.inner.state.lock().await;
             self.inner.sandbox(&mut state).await?
         };
-        let target = ConfinedDir::open(dir)?;
+        let mut warnings = Vec::new();
         for file in files {
-            let path = file.file_name();
-            let mut pieces = Pieces::default();
-            // A file that grows while it is read is saved as large as it was found.
-            sandbox.read(path.as_bytes(), file.size_bytes, |piece| pieces.push(piece)).await?;
-            save_file(&target, path.as_bytes(), &mut pieces.rewound()?)?;
-            file.saved_to = Some(dir.join(path.display()).display().to_string());
+            match save_one(&sandbox, &target, file).await {
+                Ok(()) => file.saved_to = Some(dir.join(file.file_name().display()).display().to_string()),
+                Err(error) => {
+                    warnings
+                        .push(Warning::new("not_saved", format!("{:?} was not saved: {error}", file.name)));
+                }
+            }
         }
-        Ok(())
+        Ok(warnings)
     }
+}
+
+async fn save_one(sandbox: &Sandbox, target: &ConfinedDir, file: &OutputFile) -> Result<(), EngineError> {
+    let path = file.file_name();
+    let mut pieces = Pieces::default();
+    let mut hash = Sha256::new();
+    // A file that grows while it is read is saved as large as it was found.
+    let keep = |piece: &[u8]| {
+        hash.update(piece);
+        pieces.push(piece)
+    };
+    sandbox.read(path.as_bytes(), file.size_bytes, keep).await?;
+    let digest = hex(&hash.finish());
+    if file.sha256.as_ref().is_some_and(|collected| *collected != digest) {
+        return Err(EngineError::InvalidRequest("it changed since it was collected".to_owned()));
+    }
+    save_file(target, path.as_bytes(), &mut pieces.rewound()?)?;
+    Ok(())
 }
 
 /// The content of a file on its way to the host: in memory while small, else in an unnamed file.
@@ -126,7 +150,9 @@ impl Budget {
     /// How much of a file of `size` bytes, of which `there` came, is returned.
     fn take(&mut self, size: u64, there: u64) -> u64 {
         let allowed = self.file.min(self.total).min(there);
-        if size > self.file {
+        if there == 0 {
+            // It was not read, which is told for itself.
+        } else if size > self.file {
             self.cut_by_file += 1;
         } else if allowed < size {
             self.cut_by_total += 1;
@@ -165,7 +191,7 @@ fn output_file(
     let content = found.content.into_vec();
     let is_text = mime::is_text(path.as_bytes(), &content);
     let mime_type = mime::mime_type(path.as_bytes(), &content).to_owned();
-    let change = change(state, path.as_bytes(), found.created, found.touched);
+    let change = change(state, path.as_bytes(), found.sha256, found.created, found.touched);
     let wanted = is_text || spec.inline_binary;
     let allowed = if wanted { budget.take(found.size, content.len() as u64) } else { 0 };
     let inline = &content[..usize::try_from(allowed).unwrap_or(content.len())];
@@ -175,7 +201,7 @@ fn output_file(
         (String::new(), spec.inline_binary.then(|| STANDARD.encode(inline)))
     };
     let (name, name_base64) = OutputFile::name_fields(&path);
-    state.known.insert(path.as_bytes().to_vec());
+    state.known.insert(path.as_bytes().to_vec(), found.sha256);
     OutputFile {
         name,
         content: text,
@@ -200,12 +226,23 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(whole).into_owned()
 }
 
-/// A file that is younger than the command may still have replaced one of the same path.
-fn change(state: &mut SessionState, path: &[u8], created: bool, touched: bool) -> Change {
+/// A file that is younger than the command may still have replaced one of the same path; one that is older may have been moved to its
+/// path, where something else was collected before.
+fn change(
+    state: &mut SessionState,
+    path: &[u8],
+    sha256: Option<[u8; 32]>,
+    created: bool,
+    touched: bool,
+) -> Change {
+    let known = state.known.get(path).copied();
     match (touched, created) {
+        (false, _) if known.flatten().is_some_and(|before| sha256.is_some_and(|now| now != before)) => {
+            Change::Modified
+        }
         (false, _) => Change::Unchanged,
         (true, false) => Change::Modified,
-        (true, true) if state.known.contains(path) || is_of_a_skill(state, path) => Change::Modified,
+        (true, true) if known.is_some() || is_of_a_skill(state, path) => Change::Modified,
         (true, true) => Change::New,
     }
 }
@@ -245,6 +282,13 @@ fn warnings(spec: &OutputSpec, summary: &CollectSummary) -> Vec<Warning> {
     for (path, kind) in summary.skipped.iter().filter(|(path, _)| !is_skill_link(path)) {
         let path = String::from_utf8_lossy(path);
         warnings.push(Warning::new("not_collected", format!("{path:?} was not collected: it is {kind}")));
+    }
+    if summary.unread > 0 {
+        let text = format!(
+            "{} files have no digest: they cannot be read, are too large, or reading all files took too long",
+            summary.unread
+        );
+        warnings.push(Warning::new("not_read", text));
     }
     if summary.walk_limit_hit {
         warnings.push(Warning::new(

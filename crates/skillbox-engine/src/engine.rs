@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use skillbox_executor::Executor;
-use skillbox_fs::Store;
+use skillbox_fs::{ImportOptions, Store};
 use skillbox_skill::Repository;
 use skillbox_types::{Isolation, Limits, SessionId};
 
@@ -28,6 +28,8 @@ pub(crate) struct EngineInner {
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
     pub(crate) path_dirs: Vec<String>,
+    /// How skills are imported.
+    pub(crate) import: ImportOptions,
     /// Sessions that are kept ready.
     pub(crate) warm: usize,
     pub(crate) background: std::sync::Mutex<Background>,

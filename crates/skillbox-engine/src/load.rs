@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use skillbox_executor::{ExecutorError, Sandbox, SkillMount};
-use skillbox_fs::{ConfinedDir, ImportOptions, Imported, Owner, Tree, copy_tree, remove_tree};
+use skillbox_fs::{ConfinedDir, Imported, Owner, Tree, copy_tree, remove_tree};
 use skillbox_types::{MaterializeMethod, SkillDigest, SkillName, SkillUse, Warning, WorkspacePath};
 
 use crate::changes::local_changes;
@@ -90,12 +90,13 @@ impl Session {
 
         let (store, dir, owner) =
             (self.inner.engine.inner.store.clone(), skill.dir.clone(), self.inner.id.clone());
+        let options = self.inner.engine.inner.import.clone();
         let (imported, tree) = tokio::task::spawn_blocking(move || {
             // A session that ends with its engine needs no pin: nothing is removed from the store while engines live.
             let imported = if owner.as_str().starts_with(EPHEMERAL) {
-                store.import(&dir, &ImportOptions::default())?
+                store.import(&dir, &options)?
             } else {
-                store.import_pinned(&dir, &ImportOptions::default(), owner.as_str())?.0
+                store.import_pinned(&dir, &options, owner.as_str())?.0
             };
             let tree = store.tree(&imported.digest)?;
             Ok::<_, EngineError>((imported, tree))
@@ -138,7 +139,12 @@ impl Session {
         let method = self.inner.place(&mut state, &sandbox, &dirs, &name, &tree, &mut warnings).await?;
         // What the model is told must be readable where it runs.
         let manifest = format!("skills/{name}/SKILL.md");
-        sandbox.read(manifest.as_bytes(), 1, |_| Ok(())).await?;
+        if let Err(error) = sandbox.read(manifest.as_bytes(), 1, |_| Ok(())).await {
+            warnings.push(Warning::new(
+                "manifest_unreadable",
+                format!("the session's own changes make {manifest} unreadable in its workspace: {error}"),
+            ));
+        }
         let usage = SkillUse { name: name.clone(), digest: imported.digest.clone(), method };
         state.loaded.insert(name.clone(), LoadedSkill { usage, tree, entries: None });
         if !self.inner.id.as_str().starts_with(EPHEMERAL) {

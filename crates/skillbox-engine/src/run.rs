@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use skillbox_executor::{ExecEvent, Sandbox};
-use skillbox_types::{ExecRequest, ExecResult, SkillUse, Timing, Warning};
+use skillbox_types::{End, ExecRequest, ExecResult, SkillUse, Timing, Warning};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -88,11 +88,19 @@ impl Session {
             self.prepare(&request).await?;
 
         let executing = Instant::now();
-        let outcome = sandbox.exec(plan, events, cancel).await?;
+        let outcome = sandbox.exec(plan, events, cancel.clone()).await?;
         let executed = executing.elapsed();
 
         let collecting = Instant::now();
-        let collected = self.collect_after(&sandbox, &request, outcome.slot).await;
+        let ended_by_caller = outcome.end == End::Cancelled;
+        let collected = tokio::select! {
+            collected = self.collect_after(&sandbox, &request, outcome.slot) => collected,
+            // The first cancelling ended the command, and what it made is still collected.
+            () = cancel.cancelled(), if !ended_by_caller => Collected {
+                files: Vec::new(),
+                warnings: vec![Warning::new("collect_cancelled", "no files were collected: that was cancelled")],
+            },
+        };
         warnings.extend(outcome.warnings);
         warnings.extend(collected.warnings);
         let collected_in = collecting.elapsed();
@@ -130,7 +138,7 @@ impl Session {
         let staging = Instant::now();
         for input in &request.inputs {
             sandbox.put(input.path.as_str().as_bytes(), input.content.clone(), input.executable).await?;
-            state.known.insert(input.path.as_str().as_bytes().to_vec());
+            state.known.insert(input.path.as_str().as_bytes().to_vec(), None);
         }
         Ok(Prepared {
             sandbox,

@@ -1,6 +1,6 @@
 //! A session: a workspace that outlives its sandboxes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,8 +53,8 @@ pub(crate) struct SessionState {
     /// The uid that owned the workspace last.
     pub(crate) owner: Option<u32>,
     pub(crate) loaded: BTreeMap<SkillName, LoadedSkill>,
-    /// Paths that were there before a command: staged, or collected earlier.
-    pub(crate) known: HashSet<Vec<u8>>,
+    /// Paths that were there before a command: staged, or collected earlier, then with their digest.
+    pub(crate) known: HashMap<Vec<u8>, Option<[u8; 32]>>,
     /// Time spent since the last command, for its report.
     pub(crate) opening: Duration,
     pub(crate) materializing: Duration,
@@ -186,6 +186,7 @@ pub(crate) fn spec(
         workspace: dirs.workspace(),
         home: dirs.home(),
         owned: dirs.owned(),
+        first_run: dirs.next_run(),
         runs: WorkspacePath::new("runs").unwrap_or_else(|_| WorkspacePath::root()),
         limits: limits.clone(),
         network,

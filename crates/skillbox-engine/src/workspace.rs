@@ -16,7 +16,7 @@ use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use skillbox_fs::{ConfinedDir, FsError, Owner, remove_tree};
+use skillbox_fs::{ConfinedDir, FileKind, FsError, Owner, remove_tree};
 use skillbox_types::SessionId;
 
 use crate::EngineError;
@@ -77,17 +77,19 @@ impl SessionDirs {
         Ok(Self { root, dir, state: state.to_owned(), name: id.as_str().to_owned(), lock })
     }
 
+    /// Makes the folders, and puts right what commands of a kept session did to them: a mode that closes one, something else in
+    /// its place, which is moved aside.
     fn make_workspace(&self, owner: Option<Owner>) -> Result<(), EngineError> {
         for path in ["ws", "home", "layers", "spare", "staging"] {
+            open_up(&self.dir, path);
             self.dir.create_dir_all(path, 0o755, None)?;
         }
         let ws = self.dir.open_dir("ws")?;
-        for path in ["skills", "work/inputs", "out", "runs"] {
-            // What a script put in place of a folder is its own affair.
-            match ws.create_dir_all(path, 0o755, owner) {
-                Ok(_)
-                | Err(FsError::Link { .. } | FsError::NotADirectory { .. } | FsError::Exists { .. }) => {}
-                Err(error) => return Err(error.into()),
+        for path in ["skills", "work", "work/inputs", "out", "runs"] {
+            open_up(&ws, path);
+            if ws.create_dir_all(path, 0o755, owner).is_err() {
+                move_aside(&ws, path)?;
+                ws.create_dir_all(path, 0o755, owner)?;
             }
         }
         Ok(())
@@ -115,6 +117,13 @@ impl SessionDirs {
         self.root.join("ws")
     }
 
+    /// The number of the next command: after those whose folders are there.
+    pub(crate) fn next_run(&self) -> u64 {
+        let runs = self.dir.open_dir("ws/runs").and_then(|runs| runs.list("")).unwrap_or_default();
+        let last = runs.iter().filter_map(|name| name.display().parse::<u64>().ok()).max();
+        last.map_or(1, |last| last.saturating_add(1))
+    }
+
     pub(crate) fn home(&self) -> PathBuf {
         self.root.join("home")
     }
@@ -132,6 +141,9 @@ impl SessionDirs {
                     owned.push(self.root.join(path));
                 }
             }
+        }
+        for skill in self.dir.list("layers").unwrap_or_default() {
+            owned.push(self.root.join("layers").join(skill.display()).join("upper"));
         }
         owned
     }
@@ -169,6 +181,10 @@ impl SessionDirs {
     /// An empty folder `skills/<name>` of the workspace, as a place for a mount.
     pub(crate) fn mount_point(&self, skill: &str, owner: Option<Owner>) -> Result<(), FsError> {
         let skills = self.dir.open_dir("ws/skills")?;
+        open_up(&skills, skill);
+        if skills.metadata(skill).is_ok_and(|there| there.kind != FileKind::Directory) {
+            move_aside(&skills, skill)?;
+        }
         for index in 0..SPARE {
             match self.dir.rename(format!("spare/mount{index}").as_str(), &skills, skill) {
                 Ok(()) => return Ok(()),
@@ -217,6 +233,30 @@ pub(crate) fn make_links(folder: &ConfinedDir, owner: Option<Owner>) -> Result<(
 /// The prefix of sessions that nobody named: they end with the engine that opened them.
 pub(crate) const EPHEMERAL: &str = "tmp-";
 
+/// Gives a folder the mode back that lets its owner in; anything else, a link above all, is left alone.
+fn open_up(dir: &ConfinedDir, path: &str) {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, chmod, openat2};
+    use std::os::fd::AsRawFd as _;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(folder) =
+        openat2(dir, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+    {
+        // A descriptor that only names the folder takes no fchmod(2); by way of /proc it is that very folder.
+        let _ = chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::from_raw_mode(0o755));
+    }
+}
+
+/// Renames what stands in the place of a folder.
+fn move_aside(ws: &ConfinedDir, path: &str) -> Result<(), FsError> {
+    for number in 1..1000 {
+        match ws.rename(path, ws, format!("{path}.moved-aside-{number}").as_str()) {
+            Err(FsError::Exists { .. }) => {}
+            other => return other,
+        }
+    }
+    Err(FsError::Exists { path: path.to_owned() })
+}
+
 /// The sessions that were kept.
 pub(crate) fn kept(state: &Path) -> Result<Vec<SessionId>, EngineError> {
     let names = ConfinedDir::open(&state.join("sessions"))?.list("")?;
@@ -227,21 +267,37 @@ pub(crate) fn kept(state: &Path) -> Result<Vec<SessionId>, EngineError> {
     Ok(kept)
 }
 
-/// Removes what engines that are gone left of their unnamed sessions and of sessions that were being removed; answers the names.
-pub(crate) fn reclaim(state: &Path) -> Result<Vec<String>, EngineError> {
-    let mut reclaimed = Vec::new();
-    for (folder, prefix) in [("sessions", EPHEMERAL), ("trash", "")] {
-        let dir = ConfinedDir::open(&state.join(folder))?;
-        for name in dir.list("")? {
-            let text = name.display();
-            // A folder without a lock file is being made right now, or its maker died within microseconds: the next start sees.
-            let lock = state.join(folder).join(&text).join("lock");
-            let dead = text.starts_with(prefix) && matches!(crate::files::lock_existing(&lock), Ok(Some(_)));
-            if dead || (folder == "trash" && !crate::files::exists(&lock)) {
-                remove_tree(dir.as_fd(), name.as_bytes())?;
-                reclaimed.push(text);
+/// Removes what engines that are gone left of their unnamed sessions, and of sessions that were being removed; answers how many.
+///
+/// `is_alone` says that no other engine lives: then a folder without a lock is nobody's.
+pub(crate) fn reclaim(state: &Path, is_alone: bool) -> Result<usize, EngineError> {
+    let sessions = ConfinedDir::open(&state.join("sessions"))?;
+    let trash = ConfinedDir::open(&state.join("trash"))?;
+    let is_dead = |folder: &str, name: &str| {
+        let lock = state.join(folder).join(name).join("lock");
+        if crate::files::exists(&lock) {
+            matches!(crate::files::lock_existing(&lock), Ok(Some(_)))
+        } else {
+            is_alone
+        }
+    };
+    // Into the trash first: whoever dies in the middle of a removal leaves something that is known to be one.
+    for name in sessions.list("")? {
+        let text = name.display();
+        if text.starts_with(EPHEMERAL) && is_dead("sessions", &text) {
+            match sessions.rename(&name, &trash, &name) {
+                Ok(()) => {}
+                Err(FsError::Exists { .. }) => drop(remove_tree(sessions.as_fd(), name.as_bytes())?),
+                Err(error) => return Err(error.into()),
             }
         }
     }
-    Ok(reclaimed)
+    let mut count = 0;
+    for name in trash.list("")? {
+        if is_dead("trash", &name.display()) {
+            remove_tree(trash.as_fd(), name.as_bytes())?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }

@@ -79,6 +79,13 @@ pub(crate) async fn run_command(
             Ran::NeverStarted(End::SpawnFailed { errno: Some(libc::ESRCH), .. }) if attempts < 3 => {}
             Ran::NeverStarted(end) => return Ok(never_started(end)),
             Ran::Finished(outcome) => return Ok(*outcome),
+            Ran::Lost(outcome) => {
+                // Nobody may go on beside what could not be ended.
+                if !sandbox.is_lost() {
+                    let _ = sandbox.close().await;
+                }
+                return Ok(*outcome);
+            }
         }
     }
 }
@@ -155,6 +162,8 @@ impl Ended {
 enum Ran {
     NeverStarted(End),
     Finished(Box<ExecOutcome>),
+    /// How much of it still runs is not known.
+    Lost(Box<ExecOutcome>),
 }
 
 /// Why waiting ended.
@@ -191,7 +200,7 @@ impl Command<'_> {
             if let Some(feeding) = feeding {
                 feeding.abort();
             }
-            return Ran::Finished(Box::new(self.lost()));
+            return Ran::Lost(Box::new(self.lost(verdict)));
         };
         self.finish_tree(&ended, verdict.is_some()).await;
         self.drain_to_end(plan, cancel).await;
@@ -256,7 +265,7 @@ impl Command<'_> {
                         self.warnings.push(Warning::new("kill_failed", error.to_string()));
                     }
                 }
-                None => drop(self.client.signal(self.slot, libc::SIGKILL, true)),
+                None => drop(self.client.end_tree(self.slot)),
             }
         }
         match ended {
@@ -310,6 +319,8 @@ impl Command<'_> {
                     0
                 }
             },
+            // Without leftovers the supervisor has forgotten the slot already.
+            None if ended.leftovers == 0 => 0,
             None => self.end_tree_inside().await,
         };
         if killed > 0 && !stopped {
@@ -414,13 +425,16 @@ impl Command<'_> {
         }
     }
 
-    fn lost(mut self) -> ExecOutcome {
+    fn lost(mut self, verdict: Option<Verdict>) -> ExecOutcome {
         self.guard.armed = false;
         ExecOutcome {
-            end: End::SandboxLost {
-                message: "the sandbox ended while the command ran; whether it had finished is not known"
-                    .to_owned(),
-            },
+            end: verdict.map_or_else(
+                || End::SandboxLost {
+                    message: "the sandbox ended while the command ran; whether it had finished is not known"
+                        .to_owned(),
+                },
+                Verdict::end,
+            ),
             stdout: self.pipes.stdout.capture,
             stderr: self.pipes.stderr.capture,
             usage: Usage {

@@ -40,6 +40,8 @@ pub struct SandboxSpec {
     pub owned: Vec<PathBuf>,
     /// The folder of the workspace, relative to it, in which each command gets a folder of its own.
     pub runs: WorkspacePath,
+    /// The number of the first command, which names its folder.
+    pub first_run: u64,
     /// Limits of the sandbox as a whole.
     pub limits: Limits,
     /// Whom it may talk to.

@@ -55,19 +55,20 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Puts a sandbox together whose workspace is in place, and has its first child parked; `runs` is the folder in which each
-    /// command gets a folder of its own.
+    /// command gets a folder of its own, numbered from `first_run` on.
     pub fn new(
         client: InitClient,
         placement: Arc<dyn Placement>,
         isolation: Arc<Isolation>,
         runs: WorkspacePath,
+        first_run: u64,
     ) -> Result<Self, ExecutorError> {
         let sandbox = Self {
             client: Arc::new(client),
             placement,
             isolation,
             runs,
-            slots: AtomicU64::new(1),
+            slots: AtomicU64::new(first_run),
             next: Mutex::default(),
         };
         let slot = sandbox.new_slot();

@@ -13,6 +13,8 @@ use crate::{Capture, ExecEvent, Stream};
 const SMALL: usize = 16 << 10;
 /// Bytes read at once from a program that writes much, and the size of its pipe.
 const LARGE: usize = 1 << 20;
+/// Bytes read at once where somebody listens: as many events as fit into the listener's channel may wait with so many bytes each.
+const LISTENED: usize = 64 << 10;
 
 /// A pipe being read, and what was kept of it.
 #[derive(Debug)]
@@ -64,10 +66,11 @@ impl StreamReader {
                             bytes: Bytes::copy_from_slice(bytes),
                         });
                     }
-                    if count == self.buffer.len() && count < LARGE {
+                    let largest = if events.is_some() { LISTENED } else { LARGE };
+                    if count == self.buffer.len() && count < largest {
                         // Larger pipes need no more system calls for more bytes; where the kernel says no, it stays as it is.
-                        let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGE);
-                        self.buffer.resize(LARGE, 0);
+                        let _ = rustix::pipe::fcntl_setpipe_size(pipe, largest);
+                        self.buffer.resize(largest, 0);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,

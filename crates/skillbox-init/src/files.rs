@@ -1,10 +1,12 @@
 //! File work on the workspace, done inside the sandbox.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::time::Timespec;
 use serde_bytes::ByteBuf;
@@ -23,7 +25,9 @@ const BATCH_FILES: usize = 256;
 /// Larger files are not hashed: reading them could take a session's time limit many times over.
 const HASH_MAX: u64 = 4 << 30;
 /// Files with holes are not hashed beyond this: a terabyte of nothing costs its author nothing.
-const SPARSE_HASH_MAX: u64 = 256 << 20;
+const SPARSE_HASH_MAX: u64 = 16 << 20;
+/// How long one request may read files; what comes later is described without its content and digest.
+const READ_TIME: Duration = Duration::from_secs(10);
 
 /// Does `op` and sends the answers; an error means that the host is gone.
 pub(crate) fn serve_file_op(
@@ -123,6 +127,10 @@ fn collect(
         batch: Vec::new(),
         batch_bytes: 0,
         buffer: vec![0; CHUNK],
+        read_until: Instant::now() + READ_TIME,
+        unread: 0,
+        root,
+        moved: HashMap::new(),
     };
     let mut host_gone = None;
     let report = skillbox_fs::collect_walk(root.as_fd(), &patterns, &WalkOptions::default(), &mut |found| {
@@ -154,6 +162,7 @@ fn collect(
             .map(|skipped| (ByteBuf::from(skipped.path.as_bytes()), reason(skipped.reason).to_owned()))
             .collect(),
         walk_limit_hit: report.limit_reached,
+        unread: collection.unread,
     }))
 }
 
@@ -180,12 +189,18 @@ struct Collection<'a> {
     batch: Vec<FoundFile>,
     batch_bytes: usize,
     buffer: Vec<u8>,
+    read_until: Instant,
+    unread: u64,
+    root: &'a ConfinedDir,
+    /// Folders, and whether they came to their place since the command began.
+    moved: HashMap<Vec<u8>, bool>,
 }
 
 impl Collection<'_> {
     fn visit(&mut self, found: &Found<'_>) {
         // The stamp of the file as it is opened decides; this one only avoids opening what is left out.
-        if self.is_left_out(found.path, self.touched(&found.metadata)) {
+        let moved = self.is_moved(found.path);
+        if self.is_left_out(found.path, moved || self.touched(&found.metadata)) {
             return;
         }
         for pattern in found.patterns {
@@ -196,13 +211,39 @@ impl Collection<'_> {
             return;
         }
         self.sent += 1;
-        let file = match found.open() {
-            Ok((file, metadata)) => self.digest(found.path, file, &metadata),
-            // It matched, and is named; that its content cannot be read is visible from the missing digest.
-            Err(_) => self.describe(found.path, &found.metadata),
+        let mut file = match found.open() {
+            Ok((file, metadata)) if Instant::now() < self.read_until => {
+                self.digest(found.path, file, &metadata)
+            }
+            // It matched, and is named; that its content was not read is visible from the missing digest.
+            _ => {
+                self.unread += 1;
+                self.describe(found.path, &found.metadata)
+            }
         };
+        if moved {
+            (file.touched, file.created) = (true, true);
+        }
         self.batch_bytes += file.content.len() + file.path.len() + 64;
         self.batch.push(file);
+    }
+
+    /// Whether a folder above the file was renamed since the command began: the files in it keep their stamps then, and are new
+    /// at their place all the same. Renaming changes a folder's own change time, and not when its entries were last written.
+    fn is_moved(&mut self, path: &[u8]) -> bool {
+        let Some(since) = self.since else { return false };
+        let Some(slash) = path.iter().rposition(|b| *b == b'/') else { return false };
+        let folder = &path[..slash];
+        if let Some(moved) = self.moved.get(folder) {
+            return *moved;
+        }
+        let renamed = self
+            .root
+            .metadata(folder)
+            .is_ok_and(|metadata| metadata.changed >= since && metadata.modified < since);
+        let moved = renamed || self.is_moved(folder);
+        self.moved.insert(folder.to_vec(), moved);
+        moved
     }
 
     fn touched(&self, metadata: &Metadata) -> bool {
@@ -261,8 +302,9 @@ impl Collection<'_> {
             } else if content.len() == keep {
                 break;
             }
-            if total > HASH_MAX {
-                // It grows while it is read.
+            if total > HASH_MAX || Instant::now() >= self.read_until {
+                // It grows while it is read, or it takes too long.
+                self.unread += 1;
                 described.content = ByteBuf::from(content);
                 return described;
             }

@@ -261,6 +261,8 @@ pub struct CollectSummary {
     pub skipped: Vec<(ByteBuf, String)>,
     /// For patterns without a match: names that are close.
     pub near: Vec<(String, Vec<String>)>,
+    /// Matching files that were not read to their end: unreadable, too large, or beyond the time that reading may take.
+    pub unread: u64,
     /// Whether the walk ended early because the workspace holds too many entries.
     pub walk_limit_hit: bool,
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -15,7 +15,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::child::become_program;
+use crate::child::{become_program, close_range};
 use crate::protocol::{ExecSpec, ExitStatus};
 use crate::spawn_error::{SpawnFailure, SpawnStep};
 use crate::sys::{FrameSocket, fork_child, leave};
@@ -51,6 +51,13 @@ pub(crate) struct Reaped {
     pub(crate) status: ExitStatus,
     pub(crate) cpu_us: u64,
     pub(crate) max_rss_bytes: u64,
+}
+
+impl Reaped {
+    fn exited(&self, leftovers: u32) -> FromChild {
+        let Self { status, cpu_us, max_rss_bytes, .. } = *self;
+        FromChild::Exited { status, cpu_us, max_rss_bytes, leftovers }
+    }
 }
 
 /// Reaps one ended child, with its resource usage; `None` when none has ended.
@@ -92,10 +99,12 @@ pub(crate) fn child_events() -> nix::Result<SignalFd> {
 
 /// The life of a reaper; never returns.
 pub(crate) fn run(mut control: FrameSocket, workspace: &Path) -> ! {
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    // The program's process is forked ahead, too: nothing is left to do for the command but to hand it over.
+    let prepared = prepare(workspace);
     if let Ok(Some(ToChild::Exec(spec))) = control.receive() {
         let _ = control.send(&FromChild::Executing, &[]);
-        let _ = nix::sys::prctl::set_child_subreaper(true);
-        match start(&spec, workspace) {
+        match prepared.and_then(|(program, handover)| start(&spec, program, handover)) {
             Ok(program) => {
                 let _ = supervise(control, program);
             }
@@ -103,32 +112,49 @@ pub(crate) fn run(mut control: FrameSocket, workspace: &Path) -> ! {
                 let _ = control.send(&FromChild::SpawnFailed(failure), &[]);
             }
         }
-        end_tree();
     }
+    end_tree(None);
     leave(0)
 }
 
-/// Starts the program in a child; the failure to do so comes back over a pipe that closes when it succeeds.
-fn start(spec: &ExecSpec, workspace: &Path) -> Result<Pid, SpawnFailure> {
-    let request = |errno: Errno| SpawnFailure::new(SpawnStep::Request, errno as i32, b"");
-    let (ours, theirs) = crate::sys::stream_pair().map_err(request)?;
-    let theirs = FrameSocket::new(theirs);
+fn request_failed(errno: Errno) -> SpawnFailure {
+    SpawnFailure::new(SpawnStep::Request, errno as i32, b"")
+}
+
+/// Forks the process that becomes the program, and lets go of the program's pipes: their end must mean that the tree is done
+/// with them.
+fn prepare(workspace: &Path) -> Result<(Pid, FrameSocket), SpawnFailure> {
+    let (ours, theirs) = crate::sys::stream_pair().map_err(request_failed)?;
+    let ours = FrameSocket::new(ours);
+    let mut theirs = FrameSocket::new(theirs);
+    let raw = ours.as_fd().as_raw_fd();
     let program = fork_child(|| {
         let _ = nix::unistd::setsid();
-        let failure = become_program(spec, workspace);
-        let _ = theirs.send(&failure, &[]);
+        // Its own copy of the other end would keep it waiting for ever.
+        let _ = close_range(raw, raw);
+        if let Ok(Some(spec)) = theirs.receive::<ExecSpec>() {
+            let failure = become_program(&spec, workspace);
+            let _ = theirs.send(&failure, &[]);
+        }
         leave(127)
     })
-    .map_err(request)?;
+    .map_err(request_failed)?;
     drop(theirs);
-    // The reaper keeps none of the program's pipes: their end must mean that the tree is done with them.
-    if let Ok(null) = nix::fcntl::open("/dev/null", nix::fcntl::OFlag::O_RDWR, nix::sys::stat::Mode::empty())
-    {
+    let null = nix::fcntl::open("/dev/null", nix::fcntl::OFlag::O_RDWR, nix::sys::stat::Mode::empty());
+    if let Ok(null) = null {
         let _ = nix::unistd::dup2_stdin(null.as_fd());
         let _ = nix::unistd::dup2_stdout(null.as_fd());
         let _ = nix::unistd::dup2_stderr(null.as_fd());
     }
-    match FrameSocket::new(ours).receive::<SpawnFailure>() {
+    Ok((program, ours))
+}
+
+/// Hands the command over. That it did not start comes back over the same socket, which closes when it did.
+fn start(spec: &ExecSpec, program: Pid, mut handover: FrameSocket) -> Result<Pid, SpawnFailure> {
+    handover.send(spec, &[]).map_err(|_| request_failed(Errno::ESRCH))?;
+    // An earlier command may have stopped it.
+    let _ = kill(program, Signal::SIGCONT);
+    match handover.receive::<SpawnFailure>() {
         Ok(None) | Err(_) => Ok(program),
         Ok(Some(failure)) => Err(failure),
     }
@@ -141,9 +167,12 @@ fn supervise(mut control: FrameSocket, program: Pid) -> io::Result<()> {
         while let Ok(Some(reaped)) = reap() {
             if reaped.pid == program {
                 running = false;
+                if !has_children() {
+                    control.send(&reaped.exited(0), &[])?;
+                    return control.send(&FromChild::TreeGone { killed: 0 }, &[]);
+                }
                 let leftovers = u32::try_from(descendants().len()).unwrap_or(u32::MAX);
-                let Reaped { status, cpu_us, max_rss_bytes, .. } = reaped;
-                control.send(&FromChild::Exited { status, cpu_us, max_rss_bytes, leftovers }, &[])?;
+                control.send(&reaped.exited(leftovers.max(1)), &[])?;
             }
         }
         // Before the wait: what came together with the command is in the socket's buffer, and wakes nobody.
@@ -162,7 +191,10 @@ fn supervise(mut control: FrameSocket, program: Pid) -> io::Result<()> {
                     }
                 }
                 ToChild::EndTree => {
-                    let killed = end_tree();
+                    let (killed, ended) = end_tree(running.then_some(program));
+                    if let Some(ended) = ended {
+                        control.send(&ended.exited(0), &[])?;
+                    }
                     control.send(&FromChild::TreeGone { killed }, &[])?;
                     return Ok(());
                 }
@@ -183,15 +215,23 @@ fn supervise(mut control: FrameSocket, program: Pid) -> io::Result<()> {
     }
 }
 
-/// Kills every descendant until there is none, and answers how many were killed.
-fn end_tree() -> u32 {
-    let Ok(children) = child_events() else { return 0 };
+/// Whether anything descends from this process: what lost its parent is a child of the subreaper.
+fn has_children() -> bool {
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+    let any = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT);
+    any != Err(Errno::ECHILD)
+}
+
+/// Kills every descendant until there is none, and answers how many were killed and how `program`, if it was among them,
+/// ended.
+fn end_tree(program: Option<Pid>) -> (u32, Option<Reaped>) {
+    let Ok(children) = child_events() else { return (0, None) };
     let mut killed = HashSet::new();
+    let mut ended = None;
     loop {
         // A stopped process cannot fork: stop what is there first, so that a fork bomb cannot outrun the sweep.
-        let before = descendants();
-        for pid in &before {
-            let _ = kill(*pid, Signal::SIGSTOP);
+        for pid in descendants() {
+            let _ = kill(pid, Signal::SIGSTOP);
         }
         for pid in descendants() {
             let _ = kill(pid, Signal::SIGKILL);
@@ -201,9 +241,12 @@ fn end_tree() -> u32 {
             match reap() {
                 Ok(Some(reaped)) => {
                     killed.insert(reaped.pid);
+                    if Some(reaped.pid) == program {
+                        ended = Some(reaped);
+                    }
                 }
                 Ok(None) => break,
-                Err(_) => return u32::try_from(killed.len()).unwrap_or(u32::MAX),
+                Err(_) => return (u32::try_from(killed.len()).unwrap_or(u32::MAX), ended),
             }
         }
         let mut waiting = [PollFd::new(children.as_fd(), PollFlags::POLLIN)];

@@ -51,6 +51,10 @@ impl SpawnFailure {
         let path = &self.path;
         let cause = nix::errno::Errno::from_raw(self.errno).desc();
         match (self.step, self.errno) {
+            (SpawnStep::MakeDir, libc::EXDEV | libc::ELOOP | libc::ENOTDIR | libc::EACCES) => format!(
+                "the command's own folder {path:?} cannot be made: a command of this session replaced the folder above it, or \
+                 closed it; put a writable folder back in its place"
+            ),
             (SpawnStep::Cwd, libc::ENOENT) => format!("the working directory {path:?} does not exist"),
             (SpawnStep::Cwd, libc::EXDEV | libc::ELOOP) => {
                 format!("the working directory {path:?} leads out of the workspace")

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -42,7 +43,12 @@ struct Slot {
     pid: Pid,
     control: FrameSocket,
     state: SlotState,
+    /// Until when its reaper has to have ended the tree.
+    ends_by: Option<Instant>,
 }
+
+/// How long a reaper may take to end a tree. One that takes longer was stopped by something in the sandbox.
+const REAPER_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotState {
@@ -106,7 +112,12 @@ impl Supervisor {
                 ids.push(*id);
             }
         }
-        match poll(&mut waiting, PollTimeout::NONE) {
+        let deadline = self.slots.values().filter_map(|slot| slot.ends_by).min();
+        let timeout = deadline.map_or(PollTimeout::NONE, |deadline| {
+            let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut waiting, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -125,7 +136,17 @@ impl Supervisor {
         if host_ready {
             self.host.fill()?;
         }
+        self.end_silent_reapers();
         Ok(())
+    }
+
+    /// A reaper that does not do its duty dies, and with it everything; see [`Self::child_ended`].
+    fn end_silent_reapers(&mut self) {
+        let now = Instant::now();
+        for slot in self.slots.values_mut().filter(|slot| slot.ends_by.is_some_and(|by| by <= now)) {
+            slot.ends_by = None;
+            let _ = kill(slot.pid, Signal::SIGKILL);
+        }
     }
 
     fn handle(&mut self, message: ToInit) -> io::Result<()> {
@@ -177,7 +198,10 @@ impl Supervisor {
         let pidfd = rustix::process::pidfd_open(raw, rustix::process::PidfdFlags::empty())
             .map_err(|e| Errno::from_raw(e.raw_os_error()))?;
         let fds = [&pidfd, &stdin_write, &stdout_read, &stderr_read].map(AsRawFd::as_raw_fd);
-        self.slots.insert(id, Slot { pid, control: FrameSocket::new(ours), state: SlotState::Parked });
+        self.slots.insert(
+            id,
+            Slot { pid, control: FrameSocket::new(ours), state: SlotState::Parked, ends_by: None },
+        );
         self.host.send(&FromInit::Parked { slot: id }, &fds).map_err(|_| Errno::EPIPE)
     }
 
@@ -186,6 +210,8 @@ impl Supervisor {
         let sent = match self.slots.get_mut(&id) {
             Some(slot) if slot.state == SlotState::Parked => {
                 slot.state = SlotState::Sent;
+                // An earlier command may have stopped it.
+                let _ = kill(slot.pid, Signal::SIGCONT);
                 slot.control.send(&ToChild::Exec(Box::new(spec)), &[]).is_ok()
             }
             _ => false,
@@ -208,6 +234,8 @@ impl Supervisor {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         match (self.config.tracking, slot.state) {
             (TreeTracking::Subreaper, SlotState::Sent | SlotState::Running | SlotState::Ended) => {
+                // A script may have stopped its reaper.
+                let _ = kill(slot.pid, Signal::SIGCONT);
                 let _ = slot.control.send(&ToChild::Signal { signal, whole_tree }, &[]);
             }
             (_, SlotState::Sent | SlotState::Running) => {
@@ -226,6 +254,8 @@ impl Supervisor {
         };
         if self.config.tracking == TreeTracking::Subreaper && slot.state != SlotState::Parked {
             // Answered by the reaper; if it is dead already, by whoever reaps it.
+            let _ = kill(slot.pid, Signal::SIGCONT);
+            slot.ends_by.get_or_insert_with(|| Instant::now() + REAPER_PATIENCE);
             let _ = slot.control.send(&ToChild::EndTree, &[]);
             return Ok(());
         }

@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod attacks;
 mod copying;
 mod examples;
 mod lab;

@@ -171,8 +171,10 @@ impl Inner {
 
     async fn try_command(&self, running: &Arc<Running>) -> Result<(), ExecutorError> {
         let failed = ExecutorError::io("make a folder for a trial command");
-        let dir =
-            tempfile::Builder::new().prefix("probe-").tempdir_in(&self.config.state_dir).map_err(failed)?;
+        // In the trash from the start: whoever dies meanwhile leaves nothing that is not removed.
+        let trash = self.config.state_dir.join("trash");
+        std::fs::create_dir_all(&trash).map_err(ExecutorError::io("make a folder for a trial command"))?;
+        let dir = tempfile::Builder::new().prefix("probe-").tempdir_in(&trash).map_err(failed)?;
         let folder = |name: &str| {
             let path = dir.path().join(name);
             std::fs::create_dir(&path)
@@ -187,6 +189,7 @@ impl Inner {
                 workspace,
                 home,
                 runs: WorkspacePath::root(),
+                first_run: 1,
                 limits: limits.clone(),
                 network: NetworkPolicy::None,
                 owner: None,
@@ -256,7 +259,7 @@ impl Running {
         });
         self.launcher.attach_workspace(id, spec.workspace, spec.home).await?;
         let client = InitClient::connect(ours).await?;
-        Sandbox::new(client, placement, self.isolation.clone(), spec.runs)
+        Sandbox::new(client, placement, self.isolation.clone(), spec.runs, spec.first_run)
     }
 }
 

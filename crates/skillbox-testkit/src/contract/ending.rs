@@ -70,6 +70,18 @@ pub async fn a_program_that_stopped_itself_is_ended(h: &Harness) {
     assert!(!h.is_alive("pid").await);
 }
 
+pub async fn a_script_cannot_stop_what_ends_it(h: &Harness) {
+    for script in [
+        "kill -STOP $PPID; exec /bin/sleep 60",
+        "while :; do kill -STOP $PPID; done",
+        "kill -STOP -1; exec /bin/sleep 60",
+    ] {
+        let ran = h.sh_for(script, SHORT).await.expect_timeout();
+        assert!(ran.took < SHORT + SLACK + Duration::from_secs(2), "{script}: {:?}", ran.took);
+        assert_eq!(h.sh("echo on").await.ok(), "on\n", "{script}");
+    }
+}
+
 pub async fn a_program_that_closed_its_output_is_awaited(h: &Harness) {
     let ran = h.sh_for(misbehave::CLOSES_ITS_OUTPUT, SHORT).await.expect_timeout();
     assert!(ran.took >= SHORT);

@@ -347,6 +347,7 @@ fn spec_in(dir: &Path, limits: &Limits) -> SandboxSpec {
         fs::create_dir_all(folder).unwrap();
     }
     SandboxSpec {
+        first_run: 1,
         owned: vec![workspace.clone(), home.clone()],
         workspace,
         home,

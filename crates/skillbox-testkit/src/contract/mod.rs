@@ -36,6 +36,7 @@
 //! | what happens | what must come of it |
 //! | --- | --- |
 //! | the time limit passes (F063, F072, F074) | `TimedOut` within limit and grace; output so far kept; the tree dead, wherever it moved to |
+//! | a script stops its reaper, or everything it may | timed out all the same, and the sandbox goes on |
 //! | a program ends itself within the grace; ignores it; stopped itself; closed its output | not waited longer; killed after it; killed; awaited |
 //! | 50 busy processes; a fork bomb | all dead when the answer comes |
 //! | a background process holds none, one or both pipes (F065), a process substitution (F064), another session (F067) | the program's own end, at once; what is left is ended and reported |
@@ -145,6 +146,7 @@ macro_rules! executor_contract {
                 a_program_may_end_itself_within_the_grace
                 a_program_that_ignores_signals_is_killed_after_the_grace
                 a_program_that_stopped_itself_is_ended
+                a_script_cannot_stop_what_ends_it
                 a_program_that_closed_its_output_is_awaited
                 many_busy_processes_die_together
                 a_fork_bomb_is_ended
