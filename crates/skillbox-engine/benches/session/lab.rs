@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use skillbox_engine::{Engine, Session, SessionOptions};
+use skillbox_engine::{Engine, EngineBuilder, Session, SessionOptions};
 use skillbox_sandbox::{LocalConfig, LocalExecutor};
 use skillbox_types::{CommandLine, ExecRequest, TimeLimit};
 
@@ -62,6 +62,13 @@ impl Lab {
         dir
     }
 
+    /// An engine that takes a source which it looked at for unchanged.
+    pub(crate) async fn trusting_engine(&self) -> Engine {
+        let state = self.state.with_file_name("trusting");
+        let builder = builder(&state, &self.skills).warm_sessions(2);
+        builder.trust_sources_for(Duration::from_hours(1)).build().await.unwrap()
+    }
+
     pub(crate) async fn shut_down(&self) {
         self.engine.shut_down().await;
         self.cold.shut_down().await;
@@ -73,8 +80,12 @@ async fn engine_without_warm_sessions(dir: &Path, skills: &Path) -> Engine {
 }
 
 async fn engine(state: &Path, skills: &Path, warm: usize) -> Engine {
+    builder(state, skills).warm_sessions(warm).build().await.unwrap()
+}
+
+fn builder(state: &Path, skills: &Path) -> EngineBuilder {
     let executor = Arc::new(LocalExecutor::new(LocalConfig::new(state, Engine::store_dir(state))).unwrap());
-    Engine::builder(state, executor).skills([skills]).warm_sessions(warm).build().await.unwrap()
+    Engine::builder(state, executor).skills([skills])
 }
 
 /// A skill of three files, whose scripts write three files each.

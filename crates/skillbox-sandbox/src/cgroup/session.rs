@@ -125,6 +125,12 @@ impl SessionCgroup {
 
     fn leaf(&self, name: &str) -> Result<ExecCgroup, CgroupError> {
         let leaf = Leaf::create(&self.inner.tree.places, &self.inner.name, name)?;
+        if let Some((Place { unified: false, .. }, dir)) = self.inner.place(Controller::Memory)
+            && let Err(error) = limit_sockets(&dir.join(name), None)
+        {
+            leaf.remove();
+            return Err(error);
+        }
         Ok(ExecCgroup::new(leaf, Arc::clone(&self.inner)))
     }
 
@@ -133,6 +139,20 @@ impl SessionCgroup {
         let Some((place, dir)) = self.inner.place(Controller::Memory) else { return Ok(None) };
         let file = if place.unified { "memory.current" } else { "memory.usage_in_bytes" };
         Ok(files::read(&dir.join(file))?.trim().parse().ok())
+    }
+
+    /// Memory in the buffers of the session's internet sockets, in bytes, where it is not part of [`SessionCgroup::memory_bytes`]: on cgroup v1.
+    ///
+    /// It may rise above the limit: to a TCP socket whose buffers are empty the kernel grants some memory in any case (`__GFP_NOFAIL` in
+    /// `__sk_mem_raise_allocated`), and nothing is ended for it. Who must be sure looks here while commands run.
+    pub fn socket_bytes(&self) -> Result<Option<u64>, CgroupError> {
+        let Some((Place { unified: false, .. }, dir)) = self.inner.place(Controller::Memory) else {
+            return Ok(None);
+        };
+        match files::read(&dir.join("memory.kmem.tcp.usage_in_bytes")) {
+            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
+            read => Ok(read?.trim().parse().ok()),
+        }
     }
 
     /// Processes and threads of the session as a whole.
@@ -245,7 +265,8 @@ fn set_memory(unified: bool, dir: &Path, limit: Option<u64>) -> Result<(), Cgrou
             if limit.is_some() { "0" } else { "max" },
         ));
     }
-    let text = limit.map_or("-1".to_owned(), |limit| limit.to_string());
+    limit_sockets(dir, limit).map_err(below_usage)?;
+    let text = v1_limit(limit);
     let memory = dir.join("memory.limit_in_bytes");
     let with_swap = dir.join("memory.memsw.limit_in_bytes");
     // The limit with swap may never be the lower one: which goes first depends on the direction.
@@ -259,7 +280,20 @@ fn set_memory(unified: bool, dir: &Path, limit: Option<u64>) -> Result<(), Cgrou
     }
 }
 
-/// A kernel without swap accounting lacks the file, and one without swap needs it not.
+/// Limits the memory of sockets' buffers, which cgroup v1 counts apart from other memory: of TCP and, whatever the file's name says, UDP.
+///
+/// A socket is counted only where its maker's own cgroup has had a limit written to it, even "none" (`tcpmem_active` in the kernel's
+/// mm/memcontrol-v1.c, which children do not inherit). Hence the leaves are written to before a process is in them, with no limit
+/// of their own: the session's holds for all of them together.
+fn limit_sockets(dir: &Path, limit: Option<u64>) -> Result<(), CgroupError> {
+    optional(files::write(&dir.join("memory.kmem.tcp.limit_in_bytes"), &v1_limit(limit)))
+}
+
+fn v1_limit(limit: Option<u64>) -> String {
+    limit.map_or("-1".to_owned(), |limit| limit.to_string())
+}
+
+/// A kernel without swap accounting lacks the file, and one without swap needs it not; likewise for sockets.
 fn optional(result: Result<(), CgroupError>) -> Result<(), CgroupError> {
     match result {
         Err(error) if error.errno() == Some(libc::ENOENT) => Ok(()),

@@ -4,14 +4,17 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-use nix::sched::CloneFlags;
+use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Pid, Uid};
+use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     PidfdFlags, Signal as KillSignal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
+use rustix::thread::{CapabilitySets, capabilities, set_capabilities};
 use skillbox_init::{SupervisorConfig, run_supervisor};
 
 use crate::mount::{Attr, attach, clone_tree, new_filesystem};
@@ -51,6 +54,17 @@ const NAMESPACES: CloneFlags = CloneFlags::CLONE_NEWUSER
 /// Files of /proc that tell of the host's kernel; masked although their owners are not mapped, as a second wall.
 const MASKED: [&str; 5] = ["kcore", "keys", "kallsyms", "timer_list", "sysrq-trigger"];
 
+/// Hard limits of everything in a sandbox, init included, which itself queues no signals and locks no memory.
+const RLIMITS: [(Resource, u64); 3] = [
+    (Resource::RLIMIT_SIGPENDING, 512),
+    (Resource::RLIMIT_MSGQUEUE, 0),
+    (Resource::RLIMIT_MEMLOCK, 64 << 10),
+];
+
+/// Limits of a sandbox's user namespace, in /proc/sys/user (namespaces(7), inotify(7)).
+const USER_LIMITS: [(&str, &str); 3] =
+    [("max_inotify_instances", "16"), ("max_inotify_watches", "8192"), ("max_fanotify_groups", "0")];
+
 /// Builds a sandbox whose init serves `connection`.
 pub(crate) fn build(
     launcher: &Launcher,
@@ -64,7 +78,11 @@ pub(crate) fn build(
     let (go_read, go_write) = pipes().step("make a pipe")?;
     let (status_read, status_write) = pipes().step("make a pipe")?;
     let pid = within(&launcher.template, &launcher.host_view, || {
-        clone_child(|| {
+        let owner = match launcher.privilege {
+            Privilege::Root => Some(spec.host_uid),
+            Privilege::User { .. } => None,
+        };
+        clone_child(owner, || {
             let error = match wait_for_go(&go_read).and_then(|()| set_up(launcher, spec)) {
                 Ok(()) => {
                     close_all_but(&[connection.as_raw_fd()], &status_write);
@@ -111,6 +129,9 @@ fn finish(
     write_proc(&format!("/proc/{pid}/gid_map"), &format!("{INNER_ID} {gid} 1"))
         .step("write the sandbox's gid_map")?;
     let mounts = mount_namespace(&pid.to_string()).step("open the sandbox's mount namespace")?;
+    if privilege == Privilege::Root {
+        limit_ipc(pid, spec.shm_bytes)?;
+    }
     rustix::io::write(&go, b"g").step("release the sandbox's init")?;
     drop(go);
     let mut bytes = [0; 512];
@@ -128,8 +149,33 @@ fn finish(
     Ok(Built { init, mounts })
 }
 
-/// `clone(2)` with a copy of this process: like `fork`, into new namespaces.
-fn clone_child(child: impl FnOnce()) -> nix::Result<Pid> {
+/// `clone(2)` with a copy of this process: like `fork`, into new namespaces that belong to `owner`, if given.
+///
+/// What the kernel counts for each user (inotify instances, pending signals, locked memory, namespaces: `struct ucounts`) it counts again in
+/// the parent user namespace, on whoever made the child. Made by the host's root, all sandboxes together could use up what root's own
+/// programs are allowed.
+fn clone_child(owner: Option<u32>, child: impl FnOnce()) -> nix::Result<Pid> {
+    let Some(owner) = owner else { return clone_namespaces(child) };
+    // The kernel forgets it with a change of user, prctl(2).
+    let death_signal = prctl::get_pdeathsig()?;
+    nix::unistd::seteuid(Uid::from_raw(owner))?;
+    // The change of user took the effective capabilities away, and some hosts let only those who have them make user namespaces.
+    let pid = raise_capabilities().and_then(|()| clone_namespaces(child));
+    // Without its rights the launcher is useless.
+    if nix::unistd::seteuid(Uid::from_raw(0)).and_then(|()| prctl::set_pdeathsig(death_signal)).is_err() {
+        std::process::abort();
+    }
+    pid
+}
+
+/// Makes every permitted capability effective.
+fn raise_capabilities() -> nix::Result<()> {
+    let raised = capabilities(None)
+        .and_then(|sets| set_capabilities(None, CapabilitySets { effective: sets.permitted, ..sets }));
+    raised.map_err(|errno| nix::Error::from_raw(errno.raw_os_error()))
+}
+
+fn clone_namespaces(child: impl FnOnce()) -> nix::Result<Pid> {
     let flags = i64::from(NAMESPACES.bits()) | i64::from(libc::SIGCHLD);
     // SAFETY: without a stack and CLONE_VM this is fork(2); the launcher has one thread, so the child may use the heap. The
     // arguments after the stack are unused with these flags, on every architecture.
@@ -152,6 +198,44 @@ fn wait_for_go(go: &OwnedFd) -> Result<(), LauncherError> {
     }
 }
 
+/// Limits the SysV shared memory of the sandbox's IPC namespace. Only the host's root may write these files: the sandbox has no root
+/// of its own.
+fn limit_ipc(pid: Pid, bytes: u64) -> Result<(), LauncherError> {
+    let namespace = |process: &str| {
+        let path = format!("/proc/{process}/ns/ipc");
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).step("open an IPC namespace")
+    };
+    let (own, sandbox) = (namespace("self")?, namespace(&pid.to_string())?);
+    setns(&sandbox, CloneFlags::CLONE_NEWIPC).step("enter the sandbox's IPC namespace")?;
+    // SAFETY: sysconf(3) takes any number.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    // Best effort: what is used of it counts towards the session's memory as well.
+    let _ = write_proc("/proc/sys/kernel/shmmax", &bytes.to_string());
+    let _ = write_proc("/proc/sys/kernel/shmall", &(bytes / page).to_string());
+    if setns(&own, CloneFlags::CLONE_NEWIPC).is_err() {
+        std::process::abort();
+    }
+    Ok(())
+}
+
+/// Limits what the kernel counts for a user rather than for a cgroup; init and everything that it starts inherit them.
+fn limit_resources() -> Result<(), LauncherError> {
+    for (resource, value) in RLIMITS {
+        // Where the engine's own limit is lower it stays.
+        let hard = getrlimit(resource).step("read the resource limits")?.1.min(value);
+        setrlimit(resource, hard, hard).step("set the resource limits")?;
+    }
+    Ok(())
+}
+
+/// Limits the sandbox's own user namespace, where it has the right to while it still has its capabilities. Best effort: older kernels lack
+/// some of these files.
+fn limit_user_namespace() {
+    for (name, value) in USER_LIMITS {
+        let _ = write_proc(&format!("/proc/sys/user/{name}"), value);
+    }
+}
+
 fn set_up(launcher: &Launcher, spec: BuildSpec) -> Result<(), LauncherError> {
     if launcher.privilege == Privilege::Root {
         nix::unistd::setgroups(&[]).step("drop supplementary groups")?;
@@ -161,6 +245,7 @@ fn set_up(launcher: &Launcher, spec: BuildSpec) -> Result<(), LauncherError> {
     }
     prctl::set_pdeathsig(Signal::SIGKILL).step("bind the sandbox's life to the launcher's")?;
     nix::unistd::sethostname("skillbox").step("set the host name")?;
+    limit_resources()?;
     loopback::up().step("bring the loopback interface up")?;
     mounts(launcher, spec)?;
     std::env::set_current_dir(WORKSPACE).step("enter the workspace")?;
@@ -189,6 +274,7 @@ fn mounts(launcher: &Launcher, spec: BuildSpec) -> Result<(), LauncherError> {
             attach(&null, &path).step("mask /proc")?;
         }
     }
+    limit_user_namespace();
     let sys = clone_tree(Path::new("/proc/sys"), Attr::ReadOnly).step("make /proc/sys read-only")?;
     attach(&sys, Path::new("/proc/sys")).step("make /proc/sys read-only")
 }

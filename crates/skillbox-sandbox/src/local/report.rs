@@ -33,7 +33,7 @@ pub(crate) fn isolation(
         active("seccomp", &format!("{filter} instructions")),
         active("no_new_privs", ""),
         active("capabilities", "none"),
-        active("rlimits", "CPU time, file size, open files, core dumps"),
+        active("rlimits", "CPU time, file size, open files, core dumps, pending signals, locked memory"),
         active("tmpfs_sizes", "/tmp and /dev/shm"),
         proc(setup),
     ];
@@ -69,9 +69,9 @@ pub(crate) fn isolation(
                     reason: unavailable.reason.clone(),
                     remedy: Some(unavailable.remedy.clone()),
                 },
-                detail:
-                    "memory is limited for each process (RLIMIT_DATA) and processes by RLIMIT_NPROC instead"
-                        .to_owned(),
+                detail: "memory is not limited as a whole: RLIMIT_DATA limits each process's private memory alone, and counts no shared \
+                         memory (shared mappings, memfd_create, SysV segments) and no socket buffers; processes are limited by RLIMIT_NPROC"
+                    .to_owned(),
             });
         }
     }

@@ -44,6 +44,9 @@ const NEW_NAMESPACE: u32 = 0x7e02_0000;
 const FILE_KIND: u32 = 0o170_000;
 const NO_DEVICE: &[u32] = &[0, 0o100_000, 0o010_000, 0o140_000];
 
+/// `RENAME_WHITEOUT` of rename(2).
+const RENAME_WHITEOUT: u32 = 4;
+
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
@@ -109,6 +112,12 @@ pub(super) const RULES: &[Rule] = &[
         checks: &[always(ENOSYS)],
         when: When::Always,
         reason: "its operations (openat, socket, connect, …) pass no filter; a large attack surface; programs fall back to epoll",
+    },
+    Rule {
+        calls: &["io_setup"],
+        checks: &[always(ENOSYS)],
+        when: When::Always,
+        reason: "fs.aio-max-nr is one count for the whole host: a session could take it all; programs fall back to threads",
     },
     // Other processes.
     Rule {
@@ -194,6 +203,12 @@ pub(super) const RULES: &[Rule] = &[
         checks: &[Check { when: &[NotIn { arg: 2, mask: FILE_KIND, values: NO_DEVICE }], action: EPERM }],
         when: When::Always,
         reason: "as mknod; the mode is the third argument",
+    },
+    Rule {
+        calls: &["renameat2"],
+        checks: &[Check { when: &[AnyBit { arg: 4, mask: RENAME_WHITEOUT }], action: EPERM }],
+        when: When::Always,
+        reason: "RENAME_WHITEOUT leaves a character device (0, 0) behind without any capability: a device file past the rows above",
     },
     Rule {
         calls: &["chmod", "fchmod", "mkdir", "creat", "mknod"],

@@ -12,4 +12,5 @@
 mod cgroup;
 mod contract;
 mod local;
+mod quotas;
 mod seccomp;

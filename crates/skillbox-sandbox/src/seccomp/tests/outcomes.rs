@@ -50,6 +50,7 @@ const GENERAL: &[Row] = &[
     // libc falls back.
     (X86_64, X86, 435, &[], ENOSYS), (Aarch64, ARM64, 435, &[], ENOSYS), // clone3
     (X86_64, X86, 425, &[], ENOSYS), (X86_64, X86, 426, &[], ENOSYS), (Aarch64, ARM64, 427, &[], ENOSYS), // io_uring_*
+    (X86_64, X86, 206, &[], ENOSYS), (Aarch64, ARM64, 0, &[], ENOSYS), (X86_64, X86, 208, &[], Allow), // io_setup, io_getevents
     // Other processes.
     (X86_64, X86, 101, &[0], EPERM), (Aarch64, ARM64, 117, &[16], EPERM), // ptrace: TRACEME, ATTACH
     (X86_64, X86, 310, &[], EPERM), (X86_64, X86, 311, &[], EPERM), (Aarch64, ARM64, 270, &[], EPERM), // process_vm_*
@@ -87,6 +88,9 @@ const GENERAL: &[Row] = &[
     (X86_64, X86, 133, &[0, 0o140_755], Allow), (X86_64, X86, 133, &[0, 0o644], Allow), (X86_64, X86, 133, &[0, 0o104_755], EPERM),
     (X86_64, X86, 133, &[0, 0o014_644], EPERM), (X86_64, X86, 259, &[0, 0, 0o020_666], EPERM), (X86_64, X86, 259, &[0, 0, 0o010_600], Allow),
     (X86_64, X86, 259, &[0, 0, 0o102_755], EPERM), (Aarch64, ARM64, 33, &[0, 0, 0o060_666], EPERM), (Aarch64, ARM64, 33, &[0, 0, 0o010_666], Allow),
+    (X86_64, X86, 316, &[0, 0, 0, 0, 0], Allow), (X86_64, X86, 316, &[0, 0, 0, 0, 1], Allow), (X86_64, X86, 316, &[0, 0, 0, 0, 2], Allow), // renameat2
+    (X86_64, X86, 316, &[0, 0, 0, 0, 4], EPERM), (X86_64, X86, 316, &[0, 0, 0, 0, 5], EPERM), // RENAME_WHITEOUT
+    (X86_64, X86, 316, &[0, 0, 0, 0, 0x1_0000_0004], EPERM), (Aarch64, ARM64, 276, &[0, 0, 0, 0, 4], EPERM), (Aarch64, ARM64, 276, &[], Allow),
     (X86_64, X86, 90, &[0, 0o755], Allow), (X86_64, X86, 90, &[0, 0o4755], EPERM), (X86_64, X86, 90, &[0, 0o2755], EPERM), // chmod
     (X86_64, X86, 90, &[0, 0o1777], Allow), // the sticky bit is harmless
     (X86_64, X86, 91, &[0, 0o6755], EPERM), (X86_64, X86, 91, &[0, 0o700], Allow), (Aarch64, ARM64, 52, &[3, 0o4755], EPERM), // fchmod

@@ -215,7 +215,7 @@ fn numbers_agree_with_libc() {
         SYS_pivot_root SYS_chroot SYS_unshare SYS_setns SYS_socket SYS_socketpair SYS_personality SYS_prlimit64 SYS_setpriority
         SYS_ioprio_set SYS_sched_setaffinity SYS_sched_setattr SYS_sched_setparam SYS_sched_setscheduler SYS_fchmod SYS_fchmodat
         SYS_mkdirat SYS_mknodat SYS_openat SYS_openat2 SYS_keyctl SYS_add_key SYS_request_key SYS_bpf SYS_perf_event_open SYS_userfaultfd
-        SYS_io_uring_setup SYS_io_uring_enter SYS_io_uring_register SYS_open_tree SYS_move_mount SYS_fsopen SYS_fsconfig SYS_fsmount
+        SYS_io_setup SYS_renameat2 SYS_io_uring_setup SYS_io_uring_enter SYS_io_uring_register SYS_open_tree SYS_move_mount SYS_fsopen SYS_fsconfig SYS_fsmount
         SYS_fspick SYS_mount_setattr SYS_open_by_handle_at SYS_name_to_handle_at SYS_process_vm_readv SYS_process_vm_writev
         SYS_process_madvise SYS_pidfd_getfd SYS_pidfd_open SYS_kcmp SYS_mq_open SYS_mbind SYS_move_pages SYS_migrate_pages SYS_set_mempolicy
         SYS_fanotify_init SYS_quotactl SYS_quotactl_fd SYS_acct SYS_syslog SYS_vhangup SYS_swapon SYS_swapoff SYS_reboot SYS_kexec_load
