@@ -109,6 +109,8 @@ codes! {
     LowerCaseFileName => "lower_case_file_name",
     /// SKILL.md is not a regular file.
     NotAFile => "not_a_file",
+    /// SKILL.md is a link that leads out of the skill's folder.
+    LinkLeadsOut => "link_leads_out",
     /// The operating system refused to open or read something.
     Unreadable => "unreadable",
     /// A symbolic link that leads nowhere.

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 /// What tells whether a file is still the one that was read.
@@ -39,31 +39,72 @@ pub(crate) struct File {
     pub(crate) identity: Identity,
 }
 
-/// What opening a file for reading found.
-#[derive(Debug)]
-pub(crate) enum Opened {
-    File(File),
-    /// Nothing of that name, or the way there is no folder.
-    Absent,
-    /// Something that is not a regular file.
+/// Why a file of a skill was not opened or read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("SKILL.md is not a regular file; put a text file in its place")]
     NotAFile,
+    #[error("SKILL.md is a link that leads out of the skill's folder; put the file itself in its place")]
+    LeadsOut,
+    #[error(
+        "SKILL.md is a link, and this system cannot follow links within a folder (openat2); put the file itself in its place"
+    )]
+    NoLinks,
+    #[error("SKILL.md cannot be read: {0}")]
+    Io(#[from] io::Error),
 }
 
-/// Opens `path` under `dir` for reading when it is a regular file. Never blocks on a pipe or a device.
-pub(crate) fn open_file(dir: impl AsFd, path: &CStr) -> io::Result<Opened> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let fd = match rustix::fs::openat(dir, path, flags, Mode::empty()) {
-        Ok(fd) => fd,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Opened::Absent),
-        // A socket, or a device without a driver.
-        Err(Errno::NXIO) => return Ok(Opened::NotAFile),
-        Err(error) => return Err(error.into()),
-    };
-    let stat = rustix::fs::fstat(&fd)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Ok(Opened::NotAFile);
+/// Reading, neither waiting for the other end of a pipe nor being given a terminal.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Opens `path` under `dir` for reading when it is a regular file; `None` when there is nothing of that name, or the
+/// way there is no folder.
+///
+/// The folder that holds the file may be reached through links. The file itself may be a link only where that stays in
+/// its folder: what the author of a skill made must not show other files to whoever lists it.
+pub(crate) fn open_file(dir: impl AsFd, path: &CStr) -> Result<Option<File>, OpenError> {
+    // Nearly always a plain file, for which one call is enough.
+    let mut opened = rustix::fs::openat(&dir, path, READ | OFlags::NOFOLLOW, Mode::empty());
+    if matches!(opened, Err(Errno::LOOP)) {
+        opened = open_link(dir, path);
     }
-    Ok(Opened::File(File { fd, identity: identity_of_stat(&stat) }))
+    let fd = match opened {
+        Ok(fd) => fd,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(Errno::XDEV) => return Err(OpenError::LeadsOut),
+        Err(Errno::NOSYS) => return Err(OpenError::NoLinks),
+        // A socket, or a device without a driver.
+        Err(Errno::NXIO) => return Err(OpenError::NotAFile),
+        Err(error) => return Err(OpenError::Io(error.into())),
+    };
+    let stat = rustix::fs::fstat(&fd).map_err(io::Error::from)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(OpenError::NotAFile);
+    }
+    Ok(Some(File { fd, identity: identity_of_stat(&stat) }))
+}
+
+/// Follows the link `path` as long as it stays in the folder where it lies, else `XDEV`; `NOSYS` where that cannot be
+/// told: before Linux 5.6, and under filters that forbid the call. See openat2(2).
+fn open_link(dir: impl AsFd, path: &CStr) -> Result<OwnedFd, Errno> {
+    /// The kernel answers "again" where a rename anywhere made it unsure about a `..`.
+    const ATTEMPTS: usize = 64;
+    let path = path.to_bytes();
+    let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..=slash], &path[slash + 1..]),
+        None => (&b"."[..], path),
+    };
+    let parent =
+        rustix::fs::openat(dir, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let confined = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..ATTEMPTS {
+        match rustix::fs::openat2(&parent, name, READ, Mode::empty(), confined) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::PERM) => return Err(Errno::NOSYS),
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
 }
 
 impl File {
@@ -122,11 +163,11 @@ fn identity_of_stat(stat: &Stat) -> Identity {
     }
 }
 
-/// The identity of the regular file `path` under `dir`; `None` for anything else.
+/// The identity of the regular file `path` under `dir`; `None` for anything else, also for a link to a file.
 pub(crate) fn identity(dir: impl AsFd, path: &CStr) -> Option<Identity> {
     let wanted =
         StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::CTIME;
-    if let Ok(stat) = rustix::fs::statx(&dir, path, AtFlags::empty(), wanted) {
+    if let Ok(stat) = rustix::fs::statx(&dir, path, AtFlags::SYMLINK_NOFOLLOW, wanted) {
         let file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
         return file.then(|| Identity {
             dev: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
@@ -136,7 +177,7 @@ pub(crate) fn identity(dir: impl AsFd, path: &CStr) -> Option<Identity> {
             ctime: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
         });
     }
-    let stat = rustix::fs::statat(dir, path, AtFlags::empty()).ok()?;
+    let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     file.then(|| identity_of_stat(&stat))
 }
@@ -285,6 +326,12 @@ pub(crate) fn path_kind(path: &Path) -> PathKind {
         Ok(_) => PathKind::File,
         Err(_) => PathKind::Absent,
     }
+}
+
+/// Whether there is a link at the path, wherever it leads.
+pub(crate) fn is_link(path: &Path) -> bool {
+    rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
 /// Whether two paths lead to one folder.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::diagnostic::{Code, Diagnostic, Note, Severity};
 use crate::front_matter::{self, find};
-use crate::io::{self, File, PathKind};
+use crate::io::{self, File, OpenError, PathKind};
 use crate::manifest::{self, Manifest, ReadOptions};
 use crate::skill::{self, Place, Skill};
 use crate::yaml::Field;
@@ -182,14 +182,19 @@ struct Located {
     dir: PathBuf,
     folder: OsString,
     file_name: &'static str,
-    file: Result<Option<File>, std::io::Error>,
+    file: Result<File, OpenError>,
 }
 
 /// Finds the SKILL.md of a folder (`skill.md` where there is no `SKILL.md`), or of the path of such a file.
 fn locate(path: &Path) -> Result<Located, Diagnostic> {
     let fault = |code, message: String| Note::error(code, message).in_file(path);
     let shown = path.display();
-    let dir = match io::path_kind(path) {
+    let kind = match io::path_kind(path) {
+        // The verdict on a link that leads out must not tell whether there is something at its target.
+        PathKind::Absent if is_skill_md(path.file_name()) && io::is_link(path) => PathKind::File,
+        kind => kind,
+    };
+    let dir = match kind {
         PathKind::Dir => path.to_path_buf(),
         PathKind::File if is_skill_md(path.file_name()) => match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
@@ -204,9 +209,8 @@ fn locate(path: &Path) -> Result<Located, Diagnostic> {
         None => io::resolve(&dir).file_name().unwrap_or_default().to_owned(),
     };
     for file_name in ["SKILL.md", "skill.md"] {
-        let file = dir.join(file_name);
-        if io::path_kind(&file) != PathKind::Absent {
-            return Ok(Located { file: skill::open(&file), dir, folder, file_name });
+        if let Some(file) = skill::open(&dir.join(file_name)).transpose() {
+            return Ok(Located { dir, folder, file_name, file });
         }
     }
     Err(fault(Code::MissingSkillMd, "Missing required file: SKILL.md".to_owned()))
@@ -225,10 +229,9 @@ impl Located {
         let place =
             Place { root: 0, label: None, dir: self.dir, file_name: self.file_name, folder: &self.folder };
         match self.file {
-            Err(error) => place.unreadable(&error),
-            Ok(None) => place.not_a_file(),
-            Ok(Some(file)) => match skill::read_manifest(&file, &self.folder, options, &mut Vec::new()) {
-                Err(error) => place.unreadable(&error),
+            Err(error) => place.refuse(&error),
+            Ok(file) => match skill::read_manifest(&file, &self.folder, options, &mut Vec::new()) {
+                Err(error) => place.refuse(&error.into()),
                 Ok(mut outcome) => {
                     if self.file_name != "SKILL.md" {
                         let message = "the file is named skill.md; searches recognise only SKILL.md";
@@ -243,18 +246,10 @@ impl Located {
     fn properties(&self) -> Result<Value, PropertiesError> {
         let path = self.dir.join(self.file_name);
         let fail = |note: Note| PropertiesError(Box::new(note.in_file(&path)));
-        let file = match &self.file {
-            Ok(Some(file)) => file,
-            Ok(None) => return Err(fail(Note::error(Code::NotAFile, "SKILL.md is not a regular file"))),
-            Err(error) => {
-                return Err(fail(Note::error(Code::Unreadable, format!("SKILL.md cannot be read: {error}"))));
-            }
-        };
+        let file = self.file.as_ref().map_err(|error| fail(skill::refusal(error)))?;
         let mut buffer = Vec::new();
         let parsed = front_matter::read(&mut buffer, |part| file.read(part))
-            .map_err(|error| {
-                fail(Note::error(Code::Unreadable, format!("SKILL.md cannot be read: {error}")))
-            })?
+            .map_err(|error| fail(skill::refusal(&error.into())))?
             .map_err(|fault| fail(fault.error))?;
         properties(&parsed.fields).map_err(fail)
     }

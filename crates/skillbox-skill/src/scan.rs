@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic, Note};
-use crate::io::{self, Dir, Entry, Identity, Kind, Listing, NodeId, Opened, Target};
+use crate::io::{self, Dir, Entry, Identity, Kind, Listing, NodeId, Target};
 use crate::repository::{Root, RootReport, ScanOptions};
 use crate::skill::{Item, Place, read_manifest};
 
@@ -171,23 +171,26 @@ impl Shared<'_> {
         {
             return Some(Arc::clone(known));
         }
-        let opened = match io::open_file(&at.dir.fd, path) {
-            Ok(Opened::Absent) => return None,
-            other => other,
-        };
+        let opened = io::open_file(&at.dir.fd, path).transpose()?;
+        // A link within the skill: its identity is known only now.
+        if let (Some(known), Ok(file)) = (known, &opened)
+            && known.node == node
+            && known.identity == Some(file.identity)
+        {
+            return Some(Arc::clone(known));
+        }
         let dir = if name.is_empty() { at.path.to_path_buf() } else { at.path.join(name) };
         let place = Place { root: self.root, label: self.label, dir, file_name: "SKILL.md", folder };
         let mut identity = None;
         let item = match opened {
-            Ok(Opened::File(file)) => match read_manifest(&file, folder, self.options.read, buffer) {
+            Ok(file) => match read_manifest(&file, folder, self.options.read, buffer) {
                 Ok(outcome) => {
                     identity = Some(file.identity).filter(|identity| !identity.is_racy(self.now));
                     place.item(outcome)
                 }
-                Err(error) => place.unreadable(&error),
+                Err(error) => place.refuse(&error.into()),
             },
-            Ok(_) => place.not_a_file(),
-            Err(error) => place.unreadable(&error),
+            Err(error) => place.refuse(&error),
         };
         Some(Arc::new(Found { relative: join(at.relative, name).into_boxed_slice(), node, identity, item }))
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use skillbox_types::SkillName;
 
 use crate::diagnostic::{Code, Diagnostic, Note, Severity};
-use crate::io::File;
+use crate::io::{File, OpenError};
 use crate::manifest::{self, Context, Manifest, Outcome, ReadOptions};
 use crate::{front_matter, split};
 
@@ -102,6 +102,9 @@ pub enum BodyError {
     /// The file is gone, or is no regular file any more.
     #[error("{} is no longer there or no longer a file; scan the roots again", .0.display())]
     Gone(PathBuf),
+    /// The file is a link now that leads out of the skill's folder.
+    #[error("{} is a link that leads out of the skill's folder; put the file itself in its place", .0.display())]
+    LeadsOut(PathBuf),
     /// The operating system refused.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
@@ -120,7 +123,13 @@ pub enum BodyError {
 
 fn read_body(path: &Path) -> Result<String, BodyError> {
     let failed = |source| BodyError::Io { path: path.to_path_buf(), source };
-    let file = open(path).map_err(failed)?.ok_or_else(|| BodyError::Gone(path.to_path_buf()))?;
+    let file = match open(path) {
+        Ok(Some(file)) => file,
+        Ok(None) | Err(OpenError::NotAFile) => return Err(BodyError::Gone(path.to_path_buf())),
+        Err(OpenError::LeadsOut) => return Err(BodyError::LeadsOut(path.to_path_buf())),
+        Err(OpenError::Io(error)) => return Err(failed(error)),
+        Err(error @ OpenError::NoLinks) => return Err(failed(io::Error::other(error))),
+    };
     let mut bytes = file.read_from(0, MAX_SKILL_MD_BYTES + 1).map_err(failed)?;
     if bytes.len() > MAX_SKILL_MD_BYTES {
         return Err(BodyError::TooLarge(path.to_path_buf()));
@@ -134,14 +143,11 @@ fn read_body(path: &Path) -> Result<String, BodyError> {
     String::from_utf8(bytes).map_err(|_| BodyError::NotUtf8(path.to_path_buf()))
 }
 
-/// Opens a file by its path; `None` when it is no regular file.
-pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
+/// Opens a file by its path; `None` when nothing is there.
+pub(crate) fn open(path: &Path) -> Result<Option<File>, OpenError> {
     use std::os::unix::ffi::OsStrExt as _;
-    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    match crate::io::open_file(rustix::fs::CWD, &path)? {
-        crate::io::Opened::File(file) => Ok(Some(file)),
-        _ => Ok(None),
-    }
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)?;
+    crate::io::open_file(rustix::fs::CWD, &path)
 }
 
 /// Reads and interprets the front matter of an open SKILL.md.
@@ -264,18 +270,20 @@ impl Place<'_> {
         }))
     }
 
-    pub(crate) fn unreadable(self, error: &io::Error) -> Item {
+    pub(crate) fn refuse(self, error: &OpenError) -> Item {
         let file = self.dir.join(self.file_name);
-        let note = Note::error(Code::Unreadable, format!("SKILL.md cannot be read: {error}"));
-        self.reject(None, vec![note.in_file(&file)])
+        self.reject(None, vec![refusal(error).in_file(&file)])
     }
+}
 
-    pub(crate) fn not_a_file(self) -> Item {
-        let file = self.dir.join(self.file_name);
-        let note =
-            Note::error(Code::NotAFile, "SKILL.md is not a regular file; put a text file in its place");
-        self.reject(None, vec![note.in_file(&file)])
-    }
+/// What is said of a SKILL.md that was not read.
+pub(crate) fn refusal(error: &OpenError) -> Note {
+    let code = match error {
+        OpenError::NotAFile => Code::NotAFile,
+        OpenError::LeadsOut => Code::LinkLeadsOut,
+        OpenError::NoLinks | OpenError::Io(_) => Code::Unreadable,
+    };
+    Note::error(code, error.to_string())
 }
 
 #[cfg(test)]

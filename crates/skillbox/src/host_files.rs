@@ -56,6 +56,13 @@ pub(crate) fn make_dir(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| Failure::file("make the folder", path, &error))
 }
 
+/// Makes a folder to save files to, and those above it, and finds out whether files can be made in it.
+pub(crate) fn make_writable_dir(path: &Path) -> Result<(), Failure> {
+    make_dir(path)?;
+    tempfile::tempfile_in(path).map_err(|error| Failure::file("save files to", path, &error))?;
+    Ok(())
+}
+
 /// A file to be made.
 #[derive(Debug)]
 pub(crate) struct NewFile<'a> {

@@ -245,8 +245,9 @@ fn unknown_names_get_the_nearest_ones() {
 fn what_is_no_regular_file_is_rejected_and_never_waited_for() {
     let skills = Skills::new();
     fs::create_dir_all(skills.path().join("dir/SKILL.md")).unwrap();
-    fs::create_dir_all(skills.path().join("device")).unwrap();
-    symlink("/dev/zero", skills.path().join("device/SKILL.md")).unwrap();
+    fs::create_dir_all(skills.path().join("socket")).unwrap();
+    let socket = skills.path().join("socket/SKILL.md");
+    let _listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
     fs::create_dir_all(skills.path().join("pipe")).unwrap();
     let pipe = skills.path().join("pipe/SKILL.md");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

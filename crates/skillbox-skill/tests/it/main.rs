@@ -4,6 +4,7 @@
 
 mod conformance;
 mod finding;
+mod links;
 mod proposed;
 mod reading;
 mod support;

@@ -95,7 +95,7 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "json", help_heading = "Results")]
     pub(crate) base64: bool,
 
-    /// Say nothing but errors
+    /// Say nothing but errors, and which files could not be saved
     #[arg(long, short = 'q', help_heading = "Results")]
     pub(crate) quiet: bool,
 

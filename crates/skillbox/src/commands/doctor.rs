@@ -16,7 +16,7 @@ use crate::args::DoctorArgs;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::host_files::{self, NewFile};
-use crate::output::{Columns, Talk, clean, plain_table, print_json, print_line};
+use crate::output::{self, Columns, Talk, clean, plain_table, print_json, print_line};
 use crate::{host, signals};
 
 /// Finds the interpreters that skills mostly need, and proves that results come back.
@@ -178,7 +178,7 @@ fn print(findings: &Findings) -> Result<(), Failure> {
     trial
         .warnings
         .iter()
-        .try_for_each(|warning| print_line(&format!("warning: {}", clean(&warning.message))))?;
+        .try_for_each(|warning| print_line(&format!("warning: {}", output::warning(&warning.message))))?;
     print_line("skills can be run here")?;
     Ok(())
 }

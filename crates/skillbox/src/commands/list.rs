@@ -1,5 +1,6 @@
 //! `skillbox list`.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,7 +9,9 @@ use skillbox_skill::{Diagnostic, Rejected, Repository, Root, RootReport, ScanOpt
 use crate::args::ListArgs;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::output::{Columns, Talk, clean, plain_table, print_json, print_line};
+use crate::output::{
+    Columns, Talk, clean, clean_prose, plain_table, print_json, print_line, printable, warning,
+};
 use crate::selection;
 
 /// What `list --json` prints.
@@ -49,7 +52,7 @@ pub(super) fn list(args: &ListArgs, environment: &Environment, talk: &Talk) -> R
     let rows = repository.skills().map(|skill| {
         vec![
             clean(skill.name().as_str()),
-            one_line(&skill.manifest.listing_description()),
+            clean_prose(&one_line(&skill.manifest.listing_description())),
             shown(&skill.dir, environment),
         ]
     });
@@ -59,7 +62,7 @@ pub(super) fn list(args: &ListArgs, environment: &Environment, talk: &Talk) -> R
         for rejected in repository.rejected() {
             let reason =
                 rejected.fault().map_or_else(|| rejected.dir.display().to_string(), ToString::to_string);
-            print_line(&one_line(&format!("{}  {reason}", rejected.name)))?;
+            print_line(&warning(&one_line(&format!("{}  {reason}", rejected.name))))?;
         }
     }
     for shadowed in repository.shadowed() {
@@ -92,9 +95,9 @@ fn listing(repository: &Repository) -> Listing<'_> {
 
 /// Paths below the working directory are shown from there.
 fn shown(path: &Path, environment: &Environment) -> String {
-    one_line(&path.strip_prefix(&environment.cwd).unwrap_or(path).display().to_string())
+    printable(path.strip_prefix(&environment.cwd).unwrap_or(path).as_os_str().as_bytes())
 }
 
 fn one_line(text: &str) -> String {
-    clean(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

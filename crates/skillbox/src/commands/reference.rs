@@ -6,7 +6,7 @@ use skillbox_skill::{PropertiesError, format_properties};
 
 use crate::args::{PathArgs, PathsArgs};
 use crate::failure::Failure;
-use crate::output::{Talk, clean, print_line};
+use crate::output::{Talk, clean, clean_prose, print_line};
 
 pub(super) fn read_properties(args: &PathArgs, talk: &Talk) -> Result<u8, Failure> {
     match skillbox_skill::read_properties(&args.path) {
@@ -24,7 +24,7 @@ pub(super) fn to_prompt(args: &PathsArgs, talk: &Talk) -> Result<u8, Failure> {
 
 /// Exactly the reference's text, but for a terminal, which must not obey a description.
 fn for_reader(text: String) -> String {
-    if std::io::stdout().is_terminal() { clean(&text) } else { text }
+    if std::io::stdout().is_terminal() { clean_prose(&text) } else { text }
 }
 
 /// In the reference tool's words and spelling.

@@ -1,6 +1,6 @@
 //! `skillbox show`.
 
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
 
 use serde::Serialize;
 use skillbox_fs::{EntryKind, ImportOptions, Store};
@@ -10,7 +10,9 @@ use skillbox_types::{FileName, OutputFile, SkillDigest, Warning};
 use crate::args::ShowArgs;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::output::{Columns, Talk, clean, human_size, plain_table, print_json, print_line, printable_name};
+use crate::output::{
+    Columns, Talk, clean, clean_prose, human_size, plain_table, print_json, print_line, printable,
+};
 use crate::selection;
 
 /// What `show --json` prints.
@@ -94,7 +96,7 @@ fn read(skill: &Skill) -> Result<Shown<'_>, Failure> {
 fn print(shown: &Shown<'_>, talk: &Talk) -> Result<(), Failure> {
     let manifest = &shown.skill.manifest;
     let field = |name: &str, value: &str| {
-        print_line(&format!("{name:<14} {}", clean(value).replace('\n', "\n               ")))
+        print_line(&format!("{name:<14} {}", clean_prose(value).replace('\n', "\n               ")))
     };
     field("name", manifest.display_name())?;
     field("description", &manifest.description)?;
@@ -116,7 +118,7 @@ fn print(shown: &Shown<'_>, talk: &Talk) -> Result<(), Failure> {
     for (name, value) in manifest.extra() {
         field(&clean(&name), &value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
     }
-    field("folder", &folder(&shown.skill.dir))?;
+    field("folder", &printable(shown.skill.dir.as_os_str().as_bytes()))?;
     field("digest", shown.digest.as_str())?;
     field("specification", if shown.strict { "kept" } else { "not kept; see the warnings" })?;
     let rows = shown.files.iter().map(|file| {
@@ -124,21 +126,19 @@ fn print(shown: &Shown<'_>, talk: &Talk) -> Result<(), Failure> {
             ShownKind::File { size_bytes, executable } => {
                 (human_size(*size_bytes), if *executable { "executable" } else { "" }.to_owned())
             }
-            ShownKind::Link { target } => (String::new(), format!("link to {}", clean(target))),
+            ShownKind::Link { target } => {
+                (String::new(), format!("link to {}", printable(target.as_bytes())))
+            }
         };
-        vec![printable_name(&file.exact), size, kind]
+        vec![printable(file.exact.as_bytes()), size, kind]
     });
     print_line(&format!("\n{}", plain_table(&["FILE", "SIZE", ""], rows, Columns::Free)))?;
     for diagnostic in &shown.skill.diagnostics {
         match diagnostic.severity {
-            skillbox_skill::Severity::Lint => talk.line(&format!("note: {}", clean(&diagnostic.to_string()))),
+            skillbox_skill::Severity::Lint => talk.note(&diagnostic.to_string()),
             _ => talk.warning(&diagnostic.to_string()),
         }
     }
     shown.warnings.iter().for_each(|warning| talk.warning(&warning.message));
     Ok(())
-}
-
-fn folder(dir: &Path) -> String {
-    dir.display().to_string()
 }

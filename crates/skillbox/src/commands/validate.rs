@@ -1,5 +1,6 @@
 //! `skillbox validate`.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use skillbox_skill::{Severity, Validation};
@@ -7,7 +8,7 @@ use skillbox_skill::{Severity, Validation};
 use crate::args::ValidateArgs;
 use crate::failure::Failure;
 use crate::host_files;
-use crate::output::{Talk, clean, print_json, print_line};
+use crate::output::{Talk, clean, print_json, print_line, printable};
 
 pub(super) fn validate(args: &ValidateArgs, talk: &Talk) -> Result<u8, Failure> {
     let validations: Vec<Validation> =
@@ -22,7 +23,7 @@ pub(super) fn validate(args: &ValidateArgs, talk: &Talk) -> Result<u8, Failure> 
 
 /// The reference tool's layout: the verdict, and a line for each fault.
 fn say(validation: &Validation, talk: &Talk) -> Result<(), Failure> {
-    let shown = clean(&folder(&validation.path).display().to_string());
+    let shown = printable(folder(&validation.path).as_os_str().as_bytes());
     if validation.valid {
         print_line(&format!("Valid skill: {shown}"))?;
     } else {
@@ -34,7 +35,7 @@ fn say(validation: &Validation, talk: &Talk) -> Result<(), Failure> {
     let decisive: Vec<_> = validation.errors().collect();
     for other in validation.diagnostics.iter().filter(|diagnostic| !decisive.contains(diagnostic)) {
         match other.severity {
-            Severity::Lint => talk.line(&format!("note: {}", clean(&other.to_string()))),
+            Severity::Lint => talk.note(&other.to_string()),
             _ => talk.warning(&other.to_string()),
         }
     }

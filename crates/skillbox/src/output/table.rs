@@ -1,11 +1,6 @@
 //! Tables for people.
 
-use std::fmt::Write as _;
-
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
-use skillbox_types::FileName;
-
-use super::talk::acts;
 
 /// How wide a table may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,25 +56,6 @@ pub(crate) fn human_size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
-/// A file's name in one line that says exactly what it is: what could act on a terminal, and bytes that are no text, escaped.
-pub(crate) fn printable_name(name: &FileName) -> String {
-    let mut shown = String::new();
-    for chunk in name.as_bytes().utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if acts(c) || c == '\\' {
-                shown.extend(c.escape_default());
-            } else {
-                shown.push(c);
-            }
-        }
-        for byte in chunk.invalid() {
-            // Writing to a String cannot fail.
-            let _ = write!(shown, "\\x{byte:02x}");
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,12 +67,6 @@ mod tests {
         assert_eq!(human_size(1024), "1.0 KiB");
         assert_eq!(human_size(1_572_864), "1.5 MiB");
         assert_eq!(human_size(u64::MAX), "16777215.9 TiB");
-    }
-
-    #[test]
-    fn any_name_is_one_harmless_line() {
-        let name = FileName::from_bytes(b"out/\x1b[2J\n\xff\\\xe6\x95\xb0".to_vec());
-        assert_eq!(printable_name(&name), "out/\\u{1b}[2J\\n\\xff\\\\\u{6570}");
     }
 
     #[test]

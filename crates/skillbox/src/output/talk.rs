@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
+use super::harmless::{self, clean, is_unseen};
+
 /// Says things on stderr.
 #[derive(Debug)]
 pub(crate) struct Talk {
@@ -19,15 +21,20 @@ impl Talk {
     }
 
     pub(crate) fn error(&self, message: &str) {
-        self.say("1;31", "error", message);
+        self.say("1;31", "error", &clean(message));
     }
 
     pub(crate) fn warning(&self, message: &str) {
-        self.say("1;33", "warning", message);
+        self.say("1;33", "warning", &harmless::warning(message));
+    }
+
+    /// What is no reason to do anything.
+    pub(crate) fn note(&self, message: &str) {
+        self.line(&format!("note: {}", harmless::warning(message)));
     }
 
     pub(crate) fn hint(&self, message: &str) {
-        self.say("1;36", "hint", message);
+        self.say("1;36", "hint", &clean(message));
     }
 
     /// Text as it is; whoever calls has cleaned it.
@@ -37,7 +44,6 @@ impl Talk {
     }
 
     fn say(&self, colour: &str, label: &str, message: &str) {
-        let message = clean(message);
         if self.colour {
             self.line(&format!("\x1b[{colour}m{label}:\x1b[0m {message}"));
         } else {
@@ -51,46 +57,18 @@ pub(crate) fn print_line(text: &str) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
-/// Writes a value as indented JSON to stdout. What could act on a terminal is escaped, also where JSON would allow it.
+/// Writes a value as indented JSON to stdout. What could act on a terminal or cannot be seen is escaped, also where JSON would allow it.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), serde_json::Error> {
     let json = serde_json::to_string_pretty(value)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut rest = json.as_str();
     // Such characters occur in strings alone, where an escape means the same.
-    while let Some((at, c)) = rest.char_indices().find(|(_, c)| *c != '\n' && acts(*c)) {
-        write!(out, "{}\\u{:04x}", &rest[..at], u32::from(c)).map_err(serde_json::Error::io)?;
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| *c != '\n' && is_unseen(*c)) {
+        out.write_all(&rest.as_bytes()[..at]).map_err(serde_json::Error::io)?;
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            write!(out, "\\u{unit:04x}").map_err(serde_json::Error::io)?;
+        }
         rest = &rest[at + c.len_utf8()..];
     }
     writeln!(out, "{rest}").and_then(|()| out.flush()).map_err(serde_json::Error::io)
-}
-
-/// Text with the characters escaped that could act on a terminal or change the order of others; lines stay lines.
-pub(crate) fn clean(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => cleaned.push(c),
-            c if acts(c) => cleaned.extend(c.escape_default()),
-            c => cleaned.push(c),
-        }
-    }
-    cleaned
-}
-
-/// Whether a character is a control (C0, C1, delete) or overrides the direction of writing (Unicode TR 9).
-pub(crate) fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::clean;
-
-    #[test]
-    fn nothing_that_acts_stays() {
-        assert_eq!(clean("a\x1b]0;x\x07b"), "a\\u{1b}]0;x\\u{7}b");
-        assert_eq!(clean("x\u{202e}y\u{9b}z"), "x\\u{202e}y\\u{9b}z");
-        assert_eq!(clean("plain ä 数\n"), "plain ä 数\n");
-    }
 }

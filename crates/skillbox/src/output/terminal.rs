@@ -3,7 +3,7 @@
 //! A terminal obeys what is written to it: it changes its title, answers questions as if the user had typed, moves the cursor over
 //! what stands there. From a script that nobody trusts, only text, line ends, tabs and colours get through.
 
-use super::talk::acts;
+use super::harmless::acts;
 
 /// The longest colour sequence that is passed on.
 const LONGEST: usize = 64;

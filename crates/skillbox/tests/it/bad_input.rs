@@ -167,3 +167,45 @@ fn a_folder_that_cannot_be_saved_to_is_named_and_nothing_is_left() {
     lab.skillbox(args).refused(125, &["file/x"]);
     lab.assert_nothing_left();
 }
+
+#[test]
+fn a_folder_that_cannot_be_saved_to_is_refused_before_the_command_runs() {
+    let lab = Lab::new();
+    lab.write("file", "", 0o644);
+    // Nobody, root included, can make files in these.
+    for dir in ["file", "/proc", "/proc/self/fdinfo"] {
+        let args = ["run", "--save-to", dir, "--skills", &examples(), "--shell", "hello", "--", "echo ran"];
+        let answer = lab.skillbox(args).refused(125, &[dir]);
+        assert_eq!(answer.stdout, "", "{dir}");
+        lab.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_saved_costs_neither_the_report_nor_the_exit_code() {
+    let lab = Lab::new();
+    // A folder that is not empty stands where the file would go.
+    lab.write("kept/out/a.txt/mine", "mine", 0o644);
+    let script = "echo 1 > out/a.txt; echo 2 > out/b.txt; echo said; exit 3";
+    let run = |options: &[&str]| {
+        let skills = examples();
+        let args =
+            ["run", "--save-to", "kept", "--skills", &skills].into_iter().chain(options.iter().copied());
+        lab.skillbox(args.chain(["--shell", "hello", "--", script]))
+    };
+    let answer = run(&[]).expect(3);
+    assert_eq!(answer.stdout, "said\n");
+    for text in ["warning: ", "was not saved", "out/a.txt", "out/b.txt", "saved to kept"] {
+        assert!(answer.stderr.contains(text), "{text}: {answer:#?}");
+    }
+    assert_eq!(std::fs::read(lab.path("kept/out/b.txt")).unwrap(), b"2\n");
+    assert_eq!(std::fs::read(lab.path("kept/out/a.txt/mine")).unwrap(), b"mine");
+
+    let json = run(&["--json"]).expect(3).json();
+    assert_eq!(json["end"]["exit_code"].as_u64().or(json["end"]["code"].as_u64()), Some(3), "{json:#}");
+    assert_eq!(json["warnings"][0]["code"], "not_saved", "{json:#}");
+    assert!(json["output_files"][0]["saved_to"].is_null(), "{json:#}");
+    assert!(json["output_files"][1]["saved_to"].as_str().unwrap().ends_with("kept/out/b.txt"));
+    assert!(run(&["--quiet"]).expect(3).stderr.contains("was not saved"));
+    lab.assert_nothing_left();
+}

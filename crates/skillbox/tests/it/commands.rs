@@ -36,6 +36,30 @@ fn list_shows_what_loads_what_does_not_and_what_is_hidden() {
 }
 
 #[test]
+fn a_skill_md_that_leads_out_of_its_skill_is_shown_by_no_command() {
+    let lab = Lab::new();
+    let secret = lab.write("private", "---\nname: evil\ndescription: Secret.\n---\nSecret.\n", 0o600);
+    fs::create_dir(lab.path("skills/evil")).unwrap();
+    std::os::unix::fs::symlink(secret, lab.path("skills/evil/SKILL.md")).unwrap();
+    let commands: [(&[&str], i32); 8] = [
+        (&["list"], 0),
+        (&["list", "--json"], 0),
+        (&["show", "evil"], 1),
+        (&["show", "skills/evil"], 1),
+        (&["validate", "skills/evil"], 1),
+        (&["read-properties", "skills/evil"], 1),
+        (&["to-prompt", "skills/evil"], 1),
+        (&["run", "evil", "--", "cat", "SKILL.md"], 125),
+    ];
+    for (args, code) in commands {
+        let answer = lab.skillbox(args).expect(code);
+        assert!(!format!("{answer:?}").contains("Secret"), "{answer:#?}");
+        let said = answer.stdout + &answer.stderr;
+        assert!(said.contains("leads out of the skill's folder"), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn list_without_skills_says_where_it_looked() {
     let lab = Lab::new();
     let answer = lab.skillbox(["list"]).expect(0);

@@ -178,6 +178,28 @@ fn roots_come_from_the_option_then_the_variable_then_the_conventions() {
 }
 
 #[test]
+fn names_that_hide_characters_are_shown_with_them() {
+    let lab = Lab::new();
+    // Tag characters, a zero-width space, a line separator, a soft hyphen: in UTF-8, octal.
+    let script = r#"touch out/report.csv; for hidden in '\363\240\201\201' '\342\200\213' '\342\200\250' '\302\255'; do
+        touch "out/report$(printf "$hidden").csv"; done"#;
+    let args = ["run", "--skills", &examples(), "--shell", "hello", "--", script];
+    let answer = lab.skillbox(args).expect(0);
+    for hidden in ["", "\\u{e0041}", "\\u{200b}", "\\u{2028}", "\\u{ad}"] {
+        assert!(answer.stderr.contains(&format!("out/report{hidden}.csv ")), "{hidden}: {answer:#?}");
+    }
+    let json = lab.skillbox(["run", "--json"].into_iter().chain(args[1..].iter().copied())).expect(0);
+    assert!(json.stdout.is_ascii(), "{json:#?}");
+    let names: Vec<_> = json.json()["output_files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(names.contains(&"out/report\u{e0041}.csv".to_owned()), "{names:?}");
+}
+
+#[test]
 fn odd_names_are_shown_harmlessly_and_saved_exactly() {
     let lab = Lab::new();
     let script = r#"cd out; : > "$(printf 'a\033[2Jb')"; : > "$(printf 'new\nline')"; printf x > "$(printf '\377.bin')"; mkdir -- -d; : > "-d/ sp ace""#;

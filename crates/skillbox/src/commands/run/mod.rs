@@ -4,7 +4,7 @@ mod plan;
 mod report;
 
 use skillbox_engine::{Engine, EngineBuilder, Session};
-use skillbox_types::{End, ExecResult};
+use skillbox_types::{End, ExecResult, Warning};
 use tokio_util::sync::CancellationToken;
 
 use self::plan::RunPlan;
@@ -14,6 +14,9 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::output::{Live, LiveOptions, Talk, print_json};
 use crate::{host_files, selection, signals};
+
+/// The code of the warnings about files that were asked for and not saved; the engine's too.
+const NOT_SAVED: &str = "not_saved";
 
 pub(super) fn run(args: &RunArgs, environment: &Environment, talk: &Talk) -> Result<u8, Failure> {
     // Everything that can be found wrong without a sandbox is found before there is one.
@@ -67,6 +70,9 @@ async fn in_session(
     args: &RunArgs,
     cancel: &CancellationToken,
 ) -> Result<Finished, Failure> {
+    if let Some(dir) = &plan.save_to {
+        host_files::make_writable_dir(dir)?;
+    }
     let session = engine.open_session(plan.session.clone()).await?;
     let finished = execute(&session, plan, args, cancel).await;
     let closed = session.close().await;
@@ -85,9 +91,6 @@ async fn execute(
         loaded = session.load_with(&plan.skill, plan.on_conflict) => loaded?,
         () = cancel.cancelled() => return Err(Failure::Cancelled),
     };
-    if let Some(dir) = &plan.save_to {
-        host_files::make_dir(dir)?;
-    }
     let unread = cancel.child_token();
     let (events, live) = if args.json {
         (None, None)
@@ -108,7 +111,14 @@ async fn execute(
         result.warnings.retain(|warning| warning.code != "no_match");
     }
     if let Some(dir) = &plan.save_to {
-        session.save(&mut result.output_files, dir).await?;
+        // The command ran: whatever becomes of its files, its end and its other results are told.
+        match session.save(&mut result.output_files, dir).await {
+            Ok(warnings) => result.warnings.extend(warnings),
+            Err(error) => {
+                let text = format!("the files were not saved to {}: {error}", dir.display());
+                result.warnings.push(Warning::new(NOT_SAVED, text));
+            }
+        }
     }
     Ok(Finished { result, unread: unread.is_cancelled() && !cancel.is_cancelled() })
 }

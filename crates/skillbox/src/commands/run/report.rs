@@ -1,25 +1,30 @@
 //! What is said after a command, on stderr.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use skillbox_types::{Change, End, ExecResult, Limit, OutputFile};
 
 use crate::args::RunArgs;
-use crate::output::{Columns, Talk, human_size, plain_table, printable_name};
+use crate::output::{Columns, Talk, human_size, plain_table, printable};
 
 /// Says how the command ended where that is not plain from its output, what is to be warned of, and what was collected.
 pub(super) fn report(result: &ExecResult, args: &RunArgs, talk: &Talk) {
-    if !args.quiet {
-        for warning in &result.warnings {
+    for warning in &result.warnings {
+        // A file that is missing where it was to be is nothing to be quiet about.
+        if !args.quiet || warning.code == super::NOT_SAVED {
             talk.warning(&warning.message);
         }
-        if !result.output_files.is_empty() {
-            talk.line(&plain_table(
-                &["FILE", "TYPE", "SIZE", ""],
-                result.output_files.iter().map(row),
-                Columns::Free,
-            ));
-            if let Some(dir) = &args.save_to {
-                talk.line(&format!("saved to {}", crate::output::clean(&dir.display().to_string())));
-            }
+    }
+    if !args.quiet && !result.output_files.is_empty() {
+        talk.line(&plain_table(
+            &["FILE", "TYPE", "SIZE", ""],
+            result.output_files.iter().map(row),
+            Columns::Free,
+        ));
+        if let Some(dir) = &args.save_to
+            && result.output_files.iter().any(|file| file.saved_to.is_some())
+        {
+            talk.line(&format!("saved to {}", printable(dir.as_os_str().as_bytes())));
         }
     }
     if let Some((message, hint)) = explain(&result.end, result) {
@@ -37,7 +42,7 @@ fn row(file: &OutputFile) -> Vec<String> {
         Change::Unchanged => "unchanged",
     };
     vec![
-        printable_name(&file.file_name()),
+        printable(file.file_name().as_bytes()),
         crate::output::clean(&file.mime_type),
         human_size(file.size_bytes),
         change.to_owned(),
