@@ -81,3 +81,11 @@ impl EngineLock {
         Ok(self.file)
     }
 }
+
+/// Whether an open file is the one at `path`.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let (here, there) = (file.metadata().map(identity), path.symlink_metadata().map(identity));
+    matches!((here, there), (Ok(here), Ok(there)) if here == there)
+}

@@ -40,6 +40,8 @@ pub(crate) struct SessionDirs {
     lock: File,
 }
 
+/// How often a folder is made anew that another engine took away while it was in the making.
+const ATTEMPTS: u32 = 100;
 /// Skills that can be loaded without a folder having to be made.
 const SPARE: usize = 2;
 
@@ -70,11 +72,25 @@ impl SessionDirs {
     }
 
     fn lock(state: &Path, id: &SessionId) -> Result<Self, EngineError> {
-        let dir = ConfinedDir::open(&state.join("sessions"))?.create_dir_all(id.as_str(), 0o700, None)?;
+        let sessions = ConfinedDir::open(&state.join("sessions"))?;
         let root = state.join("sessions").join(id.as_str());
-        let lock =
-            crate::files::lock(&root.join("lock"))?.ok_or_else(|| EngineError::SessionInUse(id.clone()))?;
-        Ok(Self { root, dir, state: state.to_owned(), name: id.as_str().to_owned(), lock })
+        let path = root.join("lock");
+        for _ in 0..ATTEMPTS {
+            let dir = sessions.create_dir_all(id.as_str(), 0o700, None)?;
+            let lock = match crate::files::lock(&path) {
+                Ok(Some(lock)) => lock,
+                // An engine that reclaims holds the lock of what it takes away, for a moment.
+                Ok(None) if id.as_str().starts_with(EPHEMERAL) => continue,
+                Ok(None) => return Err(EngineError::SessionInUse(id.clone())),
+                Err(_) if !crate::files::exists(&root) => continue,
+                Err(error) => return Err(error),
+            };
+            // It may have been taken away between its making and its locking.
+            if crate::files::is_at(&lock, &path) {
+                return Ok(Self { root, dir, state: state.to_owned(), name: id.as_str().to_owned(), lock });
+            }
+        }
+        Err(EngineError::SessionInUse(id.clone()))
     }
 
     /// Makes the folders, and puts right what commands of a kept session did to them: a mode that closes one, something else in
@@ -273,18 +289,22 @@ pub(crate) fn kept(state: &Path) -> Result<Vec<SessionId>, EngineError> {
 pub(crate) fn reclaim(state: &Path, is_alone: bool) -> Result<usize, EngineError> {
     let sessions = ConfinedDir::open(&state.join("sessions"))?;
     let trash = ConfinedDir::open(&state.join("trash"))?;
-    let is_dead = |folder: &str, name: &str| {
+    // `None` for what is alive. The lock of what is dead is held as long as it is handled, so that nobody takes it meanwhile.
+    let dead = |folder: &str, name: &str| -> Option<Option<File>> {
         let lock = state.join(folder).join(name).join("lock");
         if crate::files::exists(&lock) {
-            matches!(crate::files::lock_existing(&lock), Ok(Some(_)))
+            crate::files::lock_existing(&lock).ok().flatten().map(Some)
         } else {
-            is_alone
+            is_alone.then_some(None)
         }
     };
     // Into the trash first: whoever dies in the middle of a removal leaves something that is known to be one.
     for name in sessions.list("")? {
         let text = name.display();
-        if text.starts_with(EPHEMERAL) && is_dead("sessions", &text) {
+        if !text.starts_with(EPHEMERAL) {
+            continue;
+        }
+        if let Some(_lock) = dead("sessions", &text) {
             match sessions.rename(&name, &trash, &name) {
                 Ok(()) => {}
                 Err(FsError::Exists { .. }) => drop(remove_tree(sessions.as_fd(), name.as_bytes())?),
@@ -294,7 +314,7 @@ pub(crate) fn reclaim(state: &Path, is_alone: bool) -> Result<usize, EngineError
     }
     let mut count = 0;
     for name in trash.list("")? {
-        if is_dead("trash", &name.display()) {
+        if let Some(_lock) = dead("trash", &name.display()) {
             remove_tree(trash.as_fd(), name.as_bytes())?;
             count += 1;
         }
