@@ -252,7 +252,7 @@ async fn copy(
     tokio::task::spawn_blocking(move || {
         let skills = ConfinedDir::open(&dirs.workspace())?.open_dir("skills")?;
         remove_tree(skills.as_fd(), name.as_str().as_bytes())?;
-        let staging = ConfinedDir::open(&dirs.staging())?;
+        let staging = dirs.staging()?;
         let report = copy_tree(&tree, &staging, &skills, name.as_str(), owner)?;
         make_links(&skills.open_dir(name.as_str())?, owner)?;
         Ok(report.method)

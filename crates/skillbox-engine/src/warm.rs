@@ -63,7 +63,12 @@ impl EngineInner {
 
     async fn make_warm(&self) -> Result<Warm, EngineError> {
         let (state_dir, id) = (self.state_dir.clone(), new_id()?);
-        let dirs = tokio::task::spawn_blocking(move || SessionDirs::create(&state_dir, &id)).await??;
+        let dirs = tokio::task::spawn_blocking(move || {
+            let dirs = SessionDirs::create(&state_dir, &id)?;
+            dirs.make_spare()?;
+            Ok::<_, EngineError>(dirs)
+        })
+        .await??;
         let spec = spec(&dirs, &self.limits, NetworkPolicy::None, None);
         let sandbox = Arc::new(self.executor.open(spec).await?);
         sandbox.settle().await?;

@@ -50,11 +50,17 @@ impl SessionDirs {
     pub(crate) fn create(state: &Path, id: &SessionId) -> Result<Self, EngineError> {
         let dirs = Self::lock(state, id)?;
         dirs.make_workspace(None)?;
-        for index in 0..SPARE {
-            make_layers(&dirs.dir, &format!("spare/layers{index}"), None)?;
-            dirs.dir.create_dir_all(format!("spare/mount{index}").as_str(), 0o755, None)?;
-        }
         Ok(dirs)
+    }
+
+    /// Makes what loading skills needs, so that loading the first ones only renames it.
+    pub(crate) fn make_spare(&self) -> Result<(), EngineError> {
+        self.dir.create_dir_all("layers", 0o755, None)?;
+        for index in 0..SPARE {
+            make_layers(&self.dir, &format!("spare/layers{index}"), None)?;
+            self.dir.create_dir_all(format!("spare/mount{index}").as_str(), 0o755, None)?;
+        }
+        Ok(())
     }
 
     /// Finds the folders of a session that was kept; `None` where there are none.
@@ -96,7 +102,7 @@ impl SessionDirs {
     /// Makes the folders, and puts right what commands of a kept session did to them: a mode that closes one, something else in
     /// its place, which is moved aside.
     fn make_workspace(&self, owner: Option<Owner>) -> Result<(), EngineError> {
-        for path in ["ws", "home", "layers", "spare", "staging"] {
+        for path in ["ws", "home"] {
             open_up(&self.dir, path);
             self.dir.create_dir_all(path, 0o755, None)?;
         }
@@ -144,8 +150,9 @@ impl SessionDirs {
         self.root.join("home")
     }
 
-    pub(crate) fn staging(&self) -> PathBuf {
-        self.root.join("staging")
+    /// Where copies are put together.
+    pub(crate) fn staging(&self) -> Result<ConfinedDir, FsError> {
+        self.dir.create_dir_all("staging", 0o700, None)
     }
 
     /// What the sandbox's user must own.
