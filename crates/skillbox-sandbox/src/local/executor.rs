@@ -228,21 +228,33 @@ impl Running {
             })?),
             None => None,
         };
-        let cgroup = match &self.cgroup {
-            Ok(tree) => Some(tree.session(&cgroup_limits(&spec.limits)).map_err(|e| setup_failed(&e))?),
-            Err(_) => None,
-        };
-        if let Some(uid) = uid.as_ref().map(UidLease::uid).filter(|uid| spec.owner != Some(*uid)) {
-            for dir in &spec.owned {
-                ownership::give(dir, uid)
-                    .map_err(ExecutorError::io(format!("hand over {}", dir.display())))?;
+        let give_to = uid.as_ref().map(UidLease::uid).filter(|uid| spec.owner != Some(*uid));
+        let (tree, limits, owned) =
+            (self.cgroup.as_ref().ok().cloned(), cgroup_limits(&spec.limits), spec.owned);
+        // The launcher builds meanwhile.
+        let preparing = tokio::task::spawn_blocking(move || {
+            if let Some(uid) = give_to {
+                for dir in &owned {
+                    ownership::give(dir, uid)
+                        .map_err(ExecutorError::io(format!("hand over {}", dir.display())))?;
+                }
             }
-        }
+            tree.map(|tree| tree.session(&limits)).transpose().map_err(|e| setup_failed(&e))
+        });
         let (ours, theirs) = connection_pair()?;
         let host_uid = uid.as_ref().map_or_else(|| nix::unistd::geteuid().as_raw(), UidLease::uid);
         let build =
             BuildSpec { host_uid, tmp_bytes: spec.limits.tmp_bytes, shm_bytes: spec.limits.shm_bytes };
-        let (id, _pidfd) = self.launcher.build(build, theirs).await?;
+        let built = self.launcher.build(build, theirs).await;
+        let prepared = preparing.await.map_err(|e| ExecutorError::SandboxLost(e.to_string()));
+        let (id, _pidfd) = built?;
+        let cgroup = match prepared.and_then(|prepared| prepared) {
+            Ok(cgroup) => cgroup,
+            Err(error) => {
+                self.launcher.close_in_background(id);
+                return Err(error);
+            }
+        };
         let placement = Arc::new(LocalPlacement {
             launcher: self.launcher.clone(),
             id,
