@@ -63,23 +63,24 @@ fn inode(dir: &OwnedFd) -> io::Result<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
     use super::*;
 
     #[test]
     fn a_tree_of_any_depth_is_handed_over() {
+        if !rustix::process::geteuid().is_root() {
+            println!("left out: only root gives files away");
+            return;
+        }
         let dir = tempfile::tempdir().unwrap();
-        let uid = rustix::process::geteuid().as_raw();
         let mut current = openat(CWD, dir.path(), FLAGS, Mode::empty()).unwrap();
         for _ in 0..2000 {
             rustix::fs::mkdirat(&current, c"d", Mode::RWXU).unwrap();
             rustix::fs::symlinkat(c"/etc/passwd", &current, c"link").unwrap();
             current = openat(&current, c"d", FLAGS, Mode::empty()).unwrap();
         }
-        // An ordinary user may only give to itself, which takes the same way.
-        give(dir.path(), if uid == 0 { 64_990 } else { uid }).unwrap();
-        let owner = fstat(&current).unwrap().st_uid;
-        assert_eq!(owner, if uid == 0 { 64_990 } else { uid });
+        give(dir.path(), 64_990).unwrap();
+        assert_eq!(fstat(&current).unwrap().st_uid, 64_990);
         let parent = openat(CWD, dir.path().parent().unwrap(), FLAGS, Mode::empty()).unwrap();
         let name = dir.path().file_name().unwrap().as_encoded_bytes();
         skillbox_fs::remove_tree(std::os::fd::AsFd::as_fd(&parent), name).unwrap();

@@ -1,6 +1,6 @@
 //! The contract suite: what every executor has to do, as cases that run on any of them.
 //!
-//! ```ignore
+//! ```text
 //! async fn local() -> Setup { … }
 //! skillbox_testkit::executor_contract!(crate::contract::local);
 //! ```

@@ -110,7 +110,7 @@ pub(crate) fn printable(name: &[u8]) -> String {
     shown
 }
 
-/// A warning's text, [clean](clean), in which overlong paths are cut in their middle: those in double quotes, and those without spaces.
+/// A warning's text, [`clean`], in which overlong paths are cut in their middle: those in double quotes, and those without spaces.
 pub(crate) fn warning(message: &str) -> String {
     let text = clean(message);
     let mut short = String::with_capacity(text.len());
