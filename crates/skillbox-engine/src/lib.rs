@@ -16,7 +16,9 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use skillbox_engine::{Engine, SessionOptions};
 //! use skillbox_types::{CommandLine, ExecRequest};
-//! # let executor: std::sync::Arc<dyn skillbox_executor::Executor> = todo!();
+//! # use skillbox_sandbox::{LocalConfig, LocalExecutor};
+//! # let local = LocalConfig::new("/var/lib/skillbox", Engine::store_dir("/var/lib/skillbox".as_ref()));
+//! # let executor = std::sync::Arc::new(LocalExecutor::new(local)?);
 //!
 //! let engine = Engine::builder("/var/lib/skillbox", executor).skills(["./skills"]).build().await?;
 //! let session = engine.open_session(SessionOptions::default()).await?;
