@@ -11,7 +11,7 @@ use skillbox_types::{MaterializeMethod, SkillDigest, SkillName, SkillUse, Warnin
 
 use crate::changes::local_changes;
 use crate::session::{SessionInner, SessionState};
-use crate::workspace::{EPHEMERAL, SessionDirs, make_links};
+use crate::workspace::{EPHEMERAL, SKILL_LINKS, SessionDirs, make_links};
 use crate::{EngineError, Session, record};
 
 /// What to do when a skill changed at its source while its copy was changed in the session.
@@ -114,7 +114,8 @@ impl Session {
         let dirs = self.inner.dirs()?;
         if let Some(present) = state.loaded.get(&name) {
             let method = present.usage.method;
-            if present.usage.digest == imported.digest {
+            let discarded = on_conflict == OnConflict::Discard && !local_changes(&dirs, present)?.is_empty();
+            if present.usage.digest == imported.digest && !discarded {
                 return Ok(loaded(&name, &imported, method, false, warnings));
             }
             let changes = local_changes(&dirs, present)?;
@@ -136,6 +137,10 @@ impl Session {
                 }
             }
         }
+        if on_conflict == OnConflict::Discard {
+            dirs.discard_layers(name.as_str(), imported.digest.hex())?;
+        }
+        warnings.extend(hidden_by_links(&name, &tree));
         let method = self.inner.place(&mut state, &sandbox, &dirs, &name, &tree, &mut warnings).await?;
         // What the model is told must be readable where it runs.
         let manifest = format!("skills/{name}/SKILL.md");
@@ -172,6 +177,20 @@ fn loaded(
         changed,
         warnings,
     }
+}
+
+/// What a skill ships under the names of the links that every skill's folder has.
+fn hidden_by_links(name: &SkillName, tree: &Tree) -> Option<Warning> {
+    let root = ConfinedDir::open(tree.path()).ok()?;
+    let hidden: Vec<&str> =
+        SKILL_LINKS.map(|(link, _)| link).into_iter().filter(|link| root.metadata(*link).is_ok()).collect();
+    (!hidden.is_empty()).then(|| {
+        let text = format!(
+            "skill {name} ships {}, which scripts do not see: these names lead to the workspace's own folders; rename them in the skill",
+            hidden.join(", ")
+        );
+        Warning::new("shipped_name_hidden", text)
+    })
 }
 
 /// The folder of a loaded skill.

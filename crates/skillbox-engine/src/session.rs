@@ -77,6 +77,7 @@ impl Session {
         };
         let mut limits = options.limits.apply(&engine.inner.limits);
         limits.wall_time = options.timeout.resolve(limits.wall_time);
+        check(&limits)?;
         let kept = find(&engine, &id).await?;
         let (dirs, sandbox) = match kept {
             Some(dirs) => (dirs, None),
@@ -192,6 +193,20 @@ pub(crate) fn spec(
         network,
         owner,
     }
+}
+
+/// Below this not even a shell starts.
+const LEAST_MEMORY: u64 = 4 << 20;
+
+/// Refuses what the kernel would answer with an error that says nothing.
+fn check(limits: &Limits) -> Result<(), EngineError> {
+    if limits.memory_bytes < LEAST_MEMORY {
+        return Err(EngineError::InvalidRequest(format!(
+            "the memory limit of {} bytes is too small for any program; give at least {LEAST_MEMORY} bytes (4MiB)",
+            limits.memory_bytes
+        )));
+    }
+    Ok(())
 }
 
 async fn find(engine: &Engine, id: &SessionId) -> Result<Option<SessionDirs>, EngineError> {

@@ -176,6 +176,12 @@ impl SessionDirs {
         self.root.join(layers_name(skill, digest_hex)).join("upper")
     }
 
+    /// Puts the session's changes to a skill aside, so that the next layers are new. An overlay that is mounted on them goes on.
+    pub(crate) fn discard_layers(&self, skill: &str, digest_hex: &str) -> Result<(), FsError> {
+        let name = layers_name(skill, digest_hex);
+        if self.dir.metadata(name.as_str()).is_ok() { move_aside(&self.dir, &name) } else { Ok(()) }
+    }
+
     /// The layers of a skill: those that the session has already, or new ones.
     pub(crate) fn layers(
         &self,

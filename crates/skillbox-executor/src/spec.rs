@@ -7,8 +7,8 @@ use crate::{Counts, ExecPlan};
 
 /// The workspace as every sandbox sees it.
 const WORKSPACE: &str = "/workspace";
-/// Processes of the supervisor's own that count against its user: itself, a parked child, and the reapers of some commands.
-const SUPERVISORS: u64 = 8;
+/// Processes of the supervisor's own that count against its user: itself, the reaper of a command, and the two that are parked ahead.
+const SUPERVISORS: u64 = 4;
 
 /// The command of a plan, with a folder of its own, under what is not limited for its tree as a whole.
 pub(crate) fn spec_of(plan: &ExecPlan, run_dir: &WorkspacePath, counts: Counts) -> ExecSpec {

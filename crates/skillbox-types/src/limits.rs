@@ -129,17 +129,20 @@ impl LimitsPatch {
         "output_kill",
     ];
 
-    /// Sets one limit from `NAME=VALUE`; sizes take the suffixes `KiB MiB GiB` (or `K M G`), durations `ms s m h`.
+    /// Sets one limit from `NAME=VALUE`; sizes take the suffixes `KiB MiB GiB TiB` (or `K M G T`), durations `ms s m h`.
     pub fn set(&mut self, text: &str) -> Result<(), LimitError> {
         let (name, value) = text.split_once('=').ok_or_else(|| LimitError::Form(text.to_owned()))?;
         let bad = |expected| LimitError::Value { name: name.to_owned(), value: value.to_owned(), expected };
-        let size = || parse_size(value).ok_or_else(|| bad("size of at least 1 byte, such as 64MiB"));
+        let size = || {
+            parse_size(value)
+                .ok_or_else(|| bad("size above zero in bytes, KiB, MiB, GiB or TiB, such as 64MiB"))
+        };
         let count = || value.parse().ok().filter(|n| *n > 0).ok_or_else(|| bad("whole number of at least 1"));
         let time = || {
             parse_duration(value)
                 .filter(|d| !d.is_zero())
                 .and_then(|d| u64::try_from(d.as_millis()).ok())
-                .ok_or_else(|| bad("duration above zero, such as 30s"))
+                .ok_or_else(|| bad("duration above zero, a whole number of ms, s, m or h, such as 30s"))
         };
         match name.trim_end_matches("_bytes").trim_end_matches("_ms") {
             "wall_time" => self.wall_time_ms = Some(time()?),
@@ -189,6 +192,7 @@ fn parse_size(text: &str) -> Option<u64> {
         "k" | "kib" => 1 << 10,
         "m" | "mib" => MIB,
         "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
         _ => return None,
     };
     number.checked_mul(factor).filter(|n| *n > 0)

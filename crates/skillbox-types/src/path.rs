@@ -50,9 +50,10 @@ impl WorkspacePath {
             return Err(WorkspacePathError::Nul(text.to_owned()));
         }
         let slashed = text.replace('\\', "/");
-        let drive = slashed.as_bytes();
-        if slashed.starts_with('/') || (drive.len() > 1 && drive[0].is_ascii_alphabetic() && drive[1] == b':')
-        {
+        // `C:` and `C:/x` name a drive elsewhere; `a:b` is a file name here.
+        let is_drive = matches!(slashed.as_bytes(),
+            [letter, b':'] | [letter, b':', b'/', ..] if letter.is_ascii_alphabetic());
+        if slashed.starts_with('/') || is_drive {
             return Err(WorkspacePathError::Absolute(text.to_owned()));
         }
         let mut parts: Vec<&str> = Vec::new();
@@ -127,6 +128,7 @@ mod tests {
         assert_eq!(ok("skills\\N\\a.txt").as_deref(), Ok("skills/N/a.txt"), "F062");
         assert_eq!(ok("a/./b//c/").as_deref(), Ok("a/b/c"));
         assert_eq!(ok("a/../b").as_deref(), Ok("b"));
+        assert_eq!(ok("a:b").as_deref(), Ok("a:b"));
         assert_eq!(ok("").as_deref(), Ok(""));
         assert!(matches!(ok("a/../../b"), Err(WorkspacePathError::Escapes(_))));
         assert!(matches!(ok("/etc"), Err(WorkspacePathError::Absolute(_))));

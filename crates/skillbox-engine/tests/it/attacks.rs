@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-use skillbox_engine::SessionOptions;
+use skillbox_engine::{OnConflict, SessionOptions};
 use skillbox_types::{Change, End, Input, WorkspacePath};
 
 use crate::lab::{Lab, codes, collecting, end, greeter, in_skill, named, names, ok, sh};
@@ -156,4 +156,41 @@ async fn a_session_goes_over_to_another_uid_with_all_that_is_its_own() {
     }
     end(engine).await;
     end(beside).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn discarding_mends_a_copy_whose_source_has_not_changed() {
+    let lab = Lab::new();
+    lab.write(&greeter());
+    for restart in [false, true] {
+        let engine = lab.engine().await;
+        let mut session = engine.open_session(named("kept")).await.unwrap();
+        session.load("greeter").await.unwrap();
+        ok(&session, in_skill("greeter", "rm -rf $SKILL_DIR/*")).await;
+        let mut other = None;
+        if restart {
+            drop(session);
+            end(engine.clone()).await;
+            other = Some(lab.engine().await);
+            session = other.as_ref().unwrap().open_session(named("kept")).await.unwrap();
+        }
+        assert!(!session.load("greeter").await.unwrap().changed, "nobody asked for it");
+        assert!(session.load_with("greeter", OnConflict::Discard).await.unwrap().changed);
+        let script = "scripts/hello.sh x; echo y > out/y; cat inputs/../../out/y";
+        assert_eq!(ok(&session, in_skill("greeter", script)).await, "hello x\ny\n");
+        drop(session);
+        end(other.unwrap_or(engine)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_is_too_small_for_any_program_is_named() {
+    let lab = Lab::new();
+    let engine = lab.engine().await;
+    let mut options = SessionOptions::default();
+    options.limits.memory_bytes = Some(8192);
+    let error = engine.open_session(options).await.unwrap_err();
+    assert!(error.to_string().contains("8192 bytes is too small"), "{error}");
+    assert_eq!(lab.entries("sessions"), Vec::<String>::new());
+    end(engine).await;
 }

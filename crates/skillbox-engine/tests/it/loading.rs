@@ -203,7 +203,8 @@ async fn names_that_the_workspace_needs_give_way() {
     lab.write(&greeter().file("out/shipped.txt", "x").file("work", "a file").link("inputs", "/etc"));
     let engine = lab.engine().await;
     let session = engine.open_session(SessionOptions::default()).await.unwrap();
-    session.load("greeter").await.unwrap();
+    let loaded = session.load("greeter").await.unwrap();
+    assert!(codes(&loaded.warnings).contains(&"shipped_name_hidden"), "{:?}", loaded.warnings);
     let script = "for l in out work inputs; do readlink $l; done; echo made > out/a; ls /workspace/out";
     assert_eq!(
         ok(&session, in_skill("greeter", script)).await,

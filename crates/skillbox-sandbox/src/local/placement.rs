@@ -14,8 +14,10 @@ use super::client::LauncherClient;
 use super::uids::UidLease;
 use crate::cgroup::{CgroupError, CgroupLimits, Counters, ExecCgroup, SessionCgroup, Signal};
 
-/// Processes of the supervisor's own in the session's cgroup: children that are parked ahead.
-const PARKED: u64 = 4;
+/// Processes of the supervisor's own in the session's cgroup: the child that is parked ahead.
+const PARKED: u64 = 1;
+/// The kernel takes no larger number (`PID_MAX_LIMIT`, include/linux/threads.h), and can have no more processes.
+const MOST_PIDS: u64 = 4_194_304;
 /// How long a tree may take to die before that is reported as a failure.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -32,7 +34,7 @@ pub(crate) struct LocalPlacement {
 /// The session's limits as its cgroup enforces them.
 pub(crate) fn cgroup_limits(limits: &Limits) -> CgroupLimits {
     let mut cgroup = CgroupLimits::from(limits);
-    cgroup.pids = Some(limits.pids.saturating_add(PARKED));
+    cgroup.pids = Some(limits.pids.saturating_add(PARKED).min(MOST_PIDS));
     cgroup
 }
 

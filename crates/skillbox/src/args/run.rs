@@ -83,6 +83,10 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Results")]
     pub(crate) changed_only: bool,
 
+    /// The most files that are collected; what is beyond is counted
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Results")]
+    pub(crate) max_files: u64,
+
     /// Copy the collected files into this folder, made where it is missing
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) save_to: Option<PathBuf>,
@@ -139,7 +143,7 @@ fn env_pair(text: &str) -> Result<EnvPair, String> {
 
 fn time_limit(text: &str) -> Result<TimeLimit, String> {
     TimeLimit::parse(text).ok_or_else(|| {
-        "give a time above zero, such as 500ms, 30s, 2m or 1h, or \"none\" for no limit".to_owned()
+        "give a time above zero, a whole number of ms, s, m or h such as 500ms, 30s or 2m (seconds without a unit), or \"none\" for no limit".to_owned()
     })
 }
 

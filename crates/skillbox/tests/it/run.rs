@@ -293,7 +293,7 @@ fn only_what_was_asked_for_is_collected() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_command_and_is_no_failure() {
+fn a_reader_that_leaves_ends_the_command_as_a_broken_pipe_would() {
     let lab = Lab::new();
     let mut child = lab
         .command(["run", "--skills", &examples(), "hello", "--", "yes"])
@@ -305,6 +305,6 @@ fn a_reader_that_leaves_ends_the_command_and_is_no_failure() {
     reader.read_exact(&mut [0; 4]).unwrap();
     drop(reader);
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.status.code(), Some(141), "{output:?}");
     lab.assert_nothing_left();
 }

@@ -18,6 +18,9 @@ use crate::{host_files, selection, signals};
 /// The code of the warnings about files that were asked for and not saved; the engine's too.
 const NOT_SAVED: &str = "not_saved";
 
+/// The exit code where nobody read the program's output any more, so that it was ended: as by SIGPIPE in a pipeline of the shell.
+const UNREAD: u8 = 128 + 13;
+
 pub(super) fn run(args: &RunArgs, environment: &Environment, talk: &Talk) -> Result<u8, Failure> {
     // Everything that can be found wrong without a sandbox is found before there is one.
     let (engine, plan) = RunPlan::new(args, environment)?;
@@ -28,7 +31,7 @@ pub(super) fn run(args: &RunArgs, environment: &Environment, talk: &Talk) -> Res
         report::report(&finished.result, args, talk);
     }
     if finished.unread && finished.result.end == End::Cancelled {
-        return Err(Failure::BrokenPipe);
+        return Ok(UNREAD);
     }
     Ok(u8::try_from(finished.result.end.exit_code()).unwrap_or(125))
 }

@@ -65,6 +65,7 @@ impl RunPlan {
                 outputs: OutputSpec {
                     globs: globs(args),
                     changed_only: args.changed_only,
+                    max_files: args.max_files,
                     inline_binary: args.base64,
                     ..OutputSpec::default()
                 },
