@@ -39,7 +39,7 @@ pub(crate) async fn run_command(
         let Some((child, tree)) = sandbox.ready().await?.take() else { continue };
         let slot = child.slot;
         if let Some(tree) = &tree {
-            tree.begin(&plan.limits)?;
+            tree.begin();
         }
         let pipes = Pipes {
             stdout: StreamReader::new(child.stdout, Stream::Stdout, plan.limits.output_bytes)

@@ -89,7 +89,7 @@ pub trait CommandTree: Send + Sync + Debug {
     fn counts(&self) -> Counts;
 
     /// Called right before the command starts: starts its accounts.
-    fn begin(&self, limits: &Limits) -> Result<(), ExecutorError>;
+    fn begin(&self);
 
     /// Whether nothing runs any more.
     fn is_empty(&self) -> bool;

@@ -123,9 +123,8 @@ impl CommandTree for LocalTree {
         self.counts
     }
 
-    fn begin(&self, _limits: &Limits) -> Result<(), ExecutorError> {
+    fn begin(&self) {
         *self.begin.lock().unwrap_or_else(PoisonError::into_inner) = self.exec.begin();
-        Ok(())
     }
 
     fn is_empty(&self) -> bool {

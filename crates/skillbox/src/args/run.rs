@@ -23,6 +23,7 @@ Exit code: the program's own, or
   127    the program was not found
   128+n  signal n ended it
   130    it was cancelled (Ctrl-C)
+  141    nobody read its output any more, so it was ended
 
 Examples:
   skillbox run hello -- python3 scripts/hello.py Ada
